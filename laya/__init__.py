@@ -1,0 +1,58 @@
+"""laya: typed decisions about text, JSON and conversations, in one forward pass.
+
+Importing the package loads neither torch nor transformers; the names below load what they need on first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from laya import hooks
+from laya._version import __version__
+from laya.hooks import AsyncHook, BaseHook, Hook, PredictContext, PredictHook
+
+if TYPE_CHECKING:
+    from laya.agent import Agent, load
+    from laya.onnx_agent import ONNXAgent
+    from laya.questions import Choice, Noul, Score
+    from laya.router import Router
+
+_LAZY = {
+    "Agent": "laya.agent",
+    "load": "laya.agent",
+    "Router": "laya.router",
+    "ONNXAgent": "laya.onnx_agent",
+    "Choice": "laya.questions",
+    "Score": "laya.questions",
+    "Noul": "laya.questions",
+}
+
+__all__ = [
+    "Agent",
+    "AsyncHook",
+    "BaseHook",
+    "Choice",
+    "Hook",
+    "Noul",
+    "ONNXAgent",
+    "PredictContext",
+    "PredictHook",
+    "Router",
+    "Score",
+    "__version__",
+    "hooks",
+    "load",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'laya' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,242 @@
+"""What every agent does: predict, predict_batch, predict_long and decide, over an engine and the lifecycle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from laya._lifecycle import CallHooks, HookedRuntime
+from laya._long_state import LongState
+from laya._lowering import lower_questions
+from laya._pipeline.calibration import Temperatures, language_key, parse_lang_temperatures
+from laya._pipeline.engine import BatchOptions, Engine
+from laya._pipeline.windows import check_window_options
+from laya.errors import LayaError, OptionError
+from laya.hooks import PredictContext
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from laya.types import Result
+
+
+class BaseAgent(HookedRuntime):
+    """Answers typed questions with one checkpoint. Safe to call from many threads.
+
+    Every prediction takes these arguments beside its own:
+
+    - `hooks`, `on_predict_start`, `on_predict_end`: hooks of this call, after the installed ones.
+    - `hooks_raise`, `hooks_timeout` (seconds a hook may take): None means the instance's value.
+    - `max_len`, `head_max_len`: tokens of a whole sequence, and of its question; None means the checkpoint's.
+    - `min_confidence`: a number in [0, 1], or `{bucket: number}`; answers whose `answer_confidence` is lower are
+      marked `low_confidence`, and every answer reports `abstention` and `abstention_threshold`.
+    - `lang`: a language code; it selects the `lang_temperatures` given for that language, if any.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        model_id: str,
+        hooks: CallHooks = CallHooks(),  # noqa: B008 - frozen
+        hooks_concurrent: bool = True,
+        lang_temperatures: Mapping[str, Mapping[str, float]] | None = None,
+    ) -> None:
+        super().__init__(hooks, hooks_concurrent)
+        self._engine: Engine | None = engine
+        self._lang_temperatures = parse_lang_temperatures(lang_temperatures, engine.temperatures)
+        self.model_id = model_id
+        """The path or Hub id that the agent was loaded from."""
+
+    @property
+    def max_len(self) -> int:
+        """Tokens of a sequence, unless a call asks for others."""
+        return self._open_engine().config.max_len
+
+    @property
+    def head_max_len(self) -> int:
+        """Tokens of a sequence's question part, unless a call asks for others."""
+        return self._open_engine().config.head_max_len
+
+    def system_one(
+        self,
+        state: Any,
+        questions: Any,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+        lang: str | None = None,
+    ) -> Result:
+        """Answer questions about one state: `predict_batch` with a list of one.
+
+        Raises `QuestionError` (a `ValueError`) naming a question that can't be asked, `StateError` (a
+        `TypeError`) for a state that is None or can't be written as JSON, and whatever a hook raises.
+        """
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
+        ctx = self._run([state], questions, call, (max_len, head_max_len), BatchOptions(), min_confidence, lang)
+        return _single(ctx)
+
+    predict = system_one
+
+    def predict_batch(
+        self,
+        states: list[Any] | tuple[Any, ...],
+        questions: Any,
+        batch_size: int | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        sort_by_length: bool = False,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+        lang: str | None = None,
+        show_progress: bool = False,
+    ) -> list[Result]:
+        """Answer the same questions about many states; results are in input order.
+
+        With `batch_size=None` the runtime chooses the passes: rows of similar length share one, within a token
+        budget. A number is obeyed: so many states a pass, in input order or, with `sort_by_length`, by length.
+        `show_progress` shows a bar over states. Raises as `predict` does.
+        """
+        options = BatchOptions(_check_batch_size(batch_size), bool(sort_by_length), show_progress)
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
+        ctx = self._run(states, questions, call, (max_len, head_max_len), options, min_confidence, lang)
+        return ctx.results  # type: ignore[return-value]
+
+    def predict_long(
+        self,
+        state: Any,
+        questions: Any,
+        window: int | None = None,
+        stride: int | None = None,
+        aggregate: str = "auto",
+        batch_size: int | None = None,
+        lang: str | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        *,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> Result:
+        """Answer questions about a state of any length, by scanning it in windows.
+
+        `window` and `stride` are in tokens; by default a window of `max(64, max_len - head_max_len - 8)`, at most
+        what the questions leave, moves by half its width. A noul answer is that of the window with the highest
+        P(true), others that of the window with the highest `answer_confidence`; `answer["window"]` names it, and
+        `usage["windows"]` counts the windows. A state that fits is answered as by `predict`. Hooks wrap the scan:
+        `ctx.states` are the windows' texts. `min_confidence` gates the answers that are returned.
+
+        Raises as `predict` does, and `OptionError` (a `ValueError`) for a stride wider than the window, another
+        `aggregate`, or questions that leave no room.
+        """
+        check_window_options(window, stride, aggregate)
+        options = BatchOptions(_check_batch_size(batch_size))
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
+        lifecycle = self._lifecycle(call, min_confidence)
+        engine, temperatures = self._open_engine(), self._temperatures(lang)
+        lowered = lower_questions(questions)
+        scan = LongState.plan(engine, state, lowered, (max_len, head_max_len), window, stride)
+        ctx = self._context(scan.states, lowered, (max_len, head_max_len))
+
+        def infer(pending: list[PredictContext]) -> None:
+            scan.check_room(engine, ctx)
+            self._infer(engine, ctx, options, temperatures)
+            scan.scored = len(ctx.states)
+
+        # The gate belongs to the answers returned; over several windows those are put together after the hooks.
+        replace(lifecycle, gate=None if scan.windows else lifecycle.gate).run([ctx], infer)
+        result = scan.merge(ctx)
+        gate = lifecycle.gate
+        return result if gate is None or not scan.windows else gate.apply([result])[0]
+
+    def decide(self, state: Any, schema: Any, **options: Any) -> BaseModel | dict[str, Any]:
+        """Answer the question set that a pydantic model or JSON schema stands for, as an instance of it.
+
+        `options` are those of `predict`. An answer below `min_confidence` is None. A JSON schema gives a dict.
+        Raises `QuestionError` (a `ValueError`) naming a field that no question can be made of.
+        """
+        return self.decide_batch([state], schema, **options)[0]
+
+    def decide_batch(self, states: list[Any] | tuple[Any, ...], schema: Any, **options: Any) -> list[Any]:
+        """`decide` over many states, in input order; `options` are those of `predict_batch`."""
+        from laya.questions import Schema
+
+        parsed = Schema.from_spec(schema)
+        results = self.predict_batch(states, parsed.questions, **options)
+        return [parsed.instance(result["answers"]) for result in results]
+
+    def close(self) -> None:
+        """Let go of the model; calls that are running end normally, later ones raise `LayaError`."""
+        self._engine = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _run(
+        self,
+        states: Any,
+        questions: Any,
+        call: CallHooks,
+        budgets: tuple[int | None, int | None],
+        options: BatchOptions,
+        min_confidence: Any,
+        lang: str | None,
+    ) -> PredictContext:
+        lifecycle = self._lifecycle(call, min_confidence)
+        engine, temperatures = self._open_engine(), self._temperatures(lang)
+        ctx = self._context(states, lower_questions(questions, strict=False), budgets)
+        lifecycle.run([ctx], lambda _: self._infer(engine, ctx, options, temperatures))
+        return ctx
+
+    def _context(self, states: Any, questions: Any, budgets: tuple[int | None, int | None]) -> PredictContext:
+        return PredictContext(
+            states, questions, model=self.model_id, agent=self, max_len=budgets[0], head_max_len=budgets[1]
+        )
+
+    def _infer(
+        self, engine: Engine, ctx: PredictContext, options: BatchOptions, temperatures: Temperatures | None
+    ) -> None:
+        # A start hook may have put models where dicts were.
+        questions = lower_questions(ctx.questions)
+        results = engine.infer(ctx.states, questions, (ctx.max_len, ctx.head_max_len), options, temperatures)
+        for result in results:
+            result["run_id"] = ctx.run_id
+        ctx.results = results
+
+    def _temperatures(self, lang: str | None) -> Temperatures | None:
+        return None if lang is None else self._lang_temperatures.get(language_key(lang))
+
+    def _open_engine(self) -> Engine:
+        engine = self._engine
+        if engine is None:
+            raise LayaError(f"this agent ({self.model_id!r}) is closed; load it again to predict")
+        return engine
+
+
+def _single(ctx: PredictContext) -> Any:
+    if not ctx.results:
+        raise LayaError("a hook left this call without a result; answer a single state with one result")
+    return ctx.results[0]
+
+
+def _check_batch_size(value: Any) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise OptionError(f"batch_size must be a positive whole number of states or None, got {value!r}")
+    return value

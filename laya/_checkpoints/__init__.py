@@ -1,0 +1,1 @@
+"""Find a checkpoint's files, check them, and read what they say."""

@@ -1,0 +1,82 @@
+"""Choose a device, and how precise the arithmetic on it is."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+
+from laya._pipeline.batches import PassCost
+from laya.errors import OptionError
+
+_PREFERENCE = ("cuda", "mps", "xpu", "cpu")
+# Measured on this kind of device with a base-size encoder: where one more pass costs as much as that many
+# tokens of padding. The budgets bound a pass' activations.
+_COSTS = {"cpu": PassCost(overhead=24, budget=4096)}
+_ACCELERATOR_COST = PassCost(overhead=2048, budget=65536)
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """Types of the weights and of the arithmetic."""
+
+    weights: torch.dtype = torch.float32
+    autocast: torch.dtype | None = None
+
+
+def choose_device(requested: str | torch.device | None) -> torch.device:
+    """The device asked for, or the best there is: CUDA, MPS, XPU, then CPU.
+
+    A device that this machine doesn't have is a `RuntimeWarning`, and the best there is takes its place. Raises
+    `OptionError` for what names no device.
+    """
+    best = next(torch.device(kind) for kind in _PREFERENCE if _available(kind, None))
+    if requested is None:
+        return best
+    try:
+        device = torch.device(requested)
+    except (RuntimeError, TypeError) as error:
+        raise OptionError(
+            f"device must be a torch device such as 'cpu' or 'cuda:0', got {requested!r}", option="device"
+        ) from error
+    if device.type not in _PREFERENCE:
+        raise OptionError(f"device must be one of {', '.join(_PREFERENCE)}, got {requested!r}", option="device")
+    if _available(device.type, device.index):
+        return device
+    warnings.warn(f"device {str(device)!r} is not available here; using {str(best)!r}", RuntimeWarning, stacklevel=4)
+    return best
+
+
+def choose_precision(device: torch.device, amp_dtype: str, fast: bool) -> Precision:
+    """F32 weights; accelerators that compute bf16 natively run matrix products in it, as the checkpoints were trained.
+
+    `fast` also stores the weights in the narrow type: half the memory traffic, for about three decimal places.
+    On a CPU it does so only where the processor has bf16 instructions, since emulation is slower than F32.
+    """
+    narrow = torch.float16 if amp_dtype in ("fp16", "float16") else torch.bfloat16
+    if device.type == "cpu":
+        return Precision(torch.bfloat16) if fast and _cpu_has_bf16() else Precision()
+    if device.type == "mps":
+        return Precision(torch.float16) if fast else Precision()
+    if device.type == "cuda" and narrow is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):
+        narrow = torch.float16
+    return Precision(narrow) if fast else Precision(torch.float32, narrow)
+
+
+def pass_cost(device: torch.device) -> PassCost:
+    """What a forward pass costs on a device."""
+    return _COSTS.get(device.type, _ACCELERATOR_COST)
+
+
+def _available(kind: str, index: int | None) -> bool:
+    if kind == "cpu":
+        return True
+    if kind == "mps":
+        return torch.backends.mps.is_available()
+    backend = getattr(torch, kind)
+    return bool(backend.is_available()) and (index is None or index < backend.device_count())
+
+
+def _cpu_has_bf16() -> bool:
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())

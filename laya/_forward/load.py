@@ -1,0 +1,123 @@
+"""Build the decision network of a checkpoint and read its weights, one tensor at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import nn
+from torch.overrides import TorchFunctionMode
+
+from laya._checkpoints.config import CheckpointConfig
+from laya._forward import rope
+from laya._forward.network import DecisionNetwork
+from laya.errors import CheckpointFormatError
+
+_CARRIED = frozenset({"temperature"})
+"""Tensors of the layout that no answer depends on."""
+_UNUSED_PREFIXES = ("encoder.pooler.",)
+_SHOWN = 5
+
+
+def build_network(encoder_config: Mapping[str, Any], config: CheckpointConfig, path: Path) -> DecisionNetwork:
+    """Build the network without its weights: parameters are on the meta device, buffers are real.
+
+    `path` names the encoder's configuration in errors. Raises `CheckpointFormatError` where transformers
+    doesn't know the architecture, or computes with other rotary bases than the file says.
+    """
+    from transformers import AutoConfig, AutoModel
+
+    known = {key: value for key, value in rope.portable_config(encoder_config).items() if key != "model_type"}
+    try:
+        settings = AutoConfig.for_model(encoder_config["model_type"], **known)
+        with _ParametersOnMeta():
+            encoder = AutoModel.from_config(settings, attn_implementation="sdpa", **_without_pooler(settings))
+            network = DecisionNetwork(encoder, settings.hidden_size, config.head_layers, config.actions)
+    except (ValueError, KeyError, TypeError, AttributeError, AssertionError, ZeroDivisionError) as error:
+        raise CheckpointFormatError(
+            f"{path}: transformers can't build this encoder ({error}); a newer transformers may know it", path=path
+        ) from error
+    problem = rope.mismatch(encoder_config, encoder)
+    if problem:
+        raise CheckpointFormatError(
+            f"{path}: {problem}; this transformers release would answer wrongly, install a newer one", path=path
+        )
+    return network
+
+
+def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Replace every parameter by the file's tensor, converted.
+
+    Names and shapes are compared before any tensor is read. The file is mapped, and one tensor is converted at
+    a time: the private memory needed is that of the converted weights. Raises `CheckpointFormatError`.
+    """
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            wanted = dict(network.named_parameters())
+            wanted |= {name: buffer for name, buffer in network.named_buffers() if name in _CARRIED}
+            _compare(path, shapes, {name: tuple(tensor.shape) for name, tensor in wanted.items()})
+            for name in wanted:
+                if name in shapes:
+                    _assign(network, name, convert(file.get_tensor(name)))
+    except SafetensorError as error:
+        raise CheckpointFormatError(
+            f"{path} is no whole safetensors file ({error}); copy or download it again", path=path
+        ) from error
+    except FileNotFoundError as error:
+        raise CheckpointFormatError(f"{path} can't be opened: {error}", path=path) from error
+    left = [name for name, tensor in [*network.named_parameters(), *network.named_buffers()] if tensor.is_meta]
+    if left:
+        raise CheckpointFormatError(f"{path} leaves {_listed(left)} without values", path=path)
+
+
+def _compare(path: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:
+    missing = sorted(set(wanted) - set(found) - _CARRIED)
+    unknown = sorted(name for name in set(found) - set(wanted) if not name.startswith(_UNUSED_PREFIXES))
+    if missing or unknown:
+        parts = [f"lacks {_listed(missing)}"] if missing else []
+        parts += [f"has the unknown {_listed(unknown)}"] if unknown else []
+        raise CheckpointFormatError(
+            f"{path} {' and '.join(parts)}; its configuration files belong to another checkpoint", path=path
+        )
+    for name, shape in wanted.items():
+        if name in found and found[name] != shape:
+            raise CheckpointFormatError(
+                f"{path}: {name} has shape {list(found[name])}, the configuration asks for {list(shape)}", path=path
+            )
+
+
+def _assign(network: nn.Module, name: str, tensor: torch.Tensor) -> None:
+    owner_name, _, leaf = name.rpartition(".")
+    owner = network.get_submodule(owner_name)
+    if leaf in owner._parameters:
+        owner._parameters[leaf] = nn.Parameter(tensor, requires_grad=False)
+    else:
+        owner._buffers[leaf] = tensor
+
+
+def _without_pooler(settings: Any) -> dict[str, bool]:
+    # The layout holds no pooler: CLS is read from the head's output.
+    return {"add_pooling_layer": False} if settings.model_type in ("bert", "roberta", "xlm-roberta") else {}
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return "tensors " + ", ".join(names[:_SHOWN]) + more
+
+
+class _ParametersOnMeta(TorchFunctionMode):
+    """Modules allocate their parameters with `torch.empty`; here that takes no memory and no time.
+
+    Buffers are computed by other functions and stay real. Affects the calling thread alone.
+    """
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.empty:
+            kwargs = {**(kwargs or {}), "device": "meta"}
+        return func(*args, **(kwargs or {}))

@@ -1,0 +1,89 @@
+"""The decision network: an encoder, a type embedding, a small head and two scorers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+ACTION_FEATURES = 4
+ACTION_WIDTH = 256
+_MASKED = -1e4
+"""Logit of a slot without an option; finite, so that half precision and entropy stay defined."""
+
+
+class DecisionHead(nn.Module):
+    """Pre-norm transformer layers on top of the encoder; may be empty."""
+
+    def __init__(self, width: int, layers: int) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(
+                d_model=width,
+                nhead=max(1, width // 64),
+                dim_feedforward=4 * width,
+                dropout=0.0,
+                activation="relu",
+                batch_first=True,
+                norm_first=True,
+            )
+            for _ in range(layers)
+        )
+
+    def forward(self, hidden: Tensor, padding: Tensor | None) -> Tensor:
+        """`hidden` `[n, L, d]`; `padding` `[n, L]` is True where there is no token, None if there is no padding."""
+        for layer in self.layers:
+            hidden = layer(hidden, src_key_padding_mask=padding)
+        return hidden
+
+
+class DecisionNetwork(nn.Module):
+    """Scores every option of a question at its MASK token, and the action at CLS."""
+
+    def __init__(self, encoder: nn.Module, width: int, head_layers: int, actions: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = DecisionHead(width, head_layers)
+        self.type_emb = nn.Embedding(3, width)
+        self.scorer = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
+        self.act_head = nn.Sequential(
+            nn.Linear(width + ACTION_FEATURES, ACTION_WIDTH), nn.GELU(), nn.Linear(ACTION_WIDTH, actions)
+        )
+        # Part of the layout; answers are divided by the configuration's temperatures.
+        self.register_buffer("temperature", torch.ones(3))
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, marker_pos: Tensor, marker_mask: Tensor, qtype: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """`[n, L]` ids and mask, `[n, K]` marker positions and mask, `[n]` types -> `[n, K]`, `[n, A]` logits, F32."""
+        hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        hidden = hidden + self.type_emb(qtype).unsqueeze(1)
+        hidden = self.head(hidden, attention_mask == 0)
+        index = marker_pos.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])
+        logits = self.scorer(hidden.gather(1, index)).squeeze(-1).float()
+        logits = logits.masked_fill(~marker_mask, _MASKED)
+        features = action_features(logits, marker_mask)
+        act_logits = self.act_head(torch.cat((hidden[:, 0], features.to(hidden.dtype)), dim=-1)).float()
+        return logits, act_logits
+
+
+def action_features(logits: Tensor, marker_mask: Tensor) -> Tensor:
+    """What the act head sees of the options: `[n, K]` raw logits -> `[n, 4]`.
+
+    Highest probability, its lead over the second, entropy over ln max(k, 2), and max(k, 2) / 255, where k is
+    the number of options. A single option has no second: its lead is its probability.
+    """
+    p = logits.softmax(-1)
+    p = p.masked_fill(~marker_mask, 0.0)
+    if p.shape[-1] < 2:
+        p = nn.functional.pad(p, (0, 1))
+    top = p.topk(2, dim=-1).values
+    count = marker_mask.sum(-1).clamp(min=2).to(p.dtype)
+    entropy = -torch.xlogy(p, p).sum(-1) / count.log()
+    return torch.stack((top[:, 0], top[:, 0] - top[:, 1], entropy, count / 255.0), dim=-1)
+
+
+def parameter_count(network: nn.Module) -> int:
+    """Number of weights, the carried temperatures not counted."""
+    return sum(math.prod(parameter.shape) for parameter in network.parameters())

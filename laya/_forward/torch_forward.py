@@ -1,0 +1,67 @@
+"""Forward passes with PyTorch."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from laya._checkpoints.config import CheckpointConfig, load_encoder_config
+from laya._checkpoints.source import CheckpointFiles
+from laya._forward import rope
+from laya._forward.device import Precision, choose_precision, pass_cost
+from laya._forward.load import build_network, load_weights
+from laya._forward.network import DecisionNetwork
+from laya._pipeline.batches import Batch, PassCost
+
+
+class TorchForward:
+    """Runs a decision network on one device. Passes are serialised: one already uses the whole device."""
+
+    min_options = 1
+
+    def __init__(
+        self, network: DecisionNetwork, device: torch.device, precision: Precision, compile: bool = False
+    ) -> None:
+        self.network = network.to(device).eval().requires_grad_(False)
+        self.device = device
+        self.precision = precision
+        self.cost: PassCost = pass_cost(device)
+        self.max_positions = _max_positions(network.encoder)
+        self._call: Any = torch.compile(self.network, dynamic=True) if compile else self.network
+        self._lock = Lock()
+
+    @classmethod
+    def load(
+        cls, files: CheckpointFiles, config: CheckpointConfig, device: torch.device, fast: bool, compile: bool
+    ) -> TorchForward:
+        """Build the network of a checkpoint on a device."""
+        precision = choose_precision(device, config.amp_dtype, fast)
+        network = build_network(load_encoder_config(files.encoder_config), config, files.encoder_config)
+
+        def convert(tensor: torch.Tensor) -> torch.Tensor:
+            return tensor.to(device=device, dtype=precision.weights, copy=True)
+
+        load_weights(network, files.weights, convert)
+        return cls(network, device, precision, compile)
+
+    def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Option logits `[n, K]` and action logits `[n, A]`, as F32 arrays."""
+        inputs = [torch.from_numpy(array).to(self.device) for array in batch]
+        with self._lock, torch.inference_mode(), self._autocast():
+            logits, act_logits = self._call(*inputs)
+            return logits.float().cpu().numpy(), act_logits.float().cpu().numpy()
+
+    def _autocast(self) -> torch.autocast:
+        dtype = self.precision.autocast
+        return torch.autocast(self.device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
+
+
+def _max_positions(encoder: torch.nn.Module) -> int | None:
+    if rope.thetas_in_use(encoder):
+        return None
+    positions: int | None = getattr(encoder.config, "max_position_embeddings", None)
+    return positions

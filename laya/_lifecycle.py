@@ -1,0 +1,167 @@
+"""The prediction lifecycle: the only place where predict hooks fire."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any
+
+from laya._pipeline.confidence import ConfidenceGate
+from laya.hooks import HookRegistry, PredictContext, aggregate_usage, compose_hooks, dispatch, normalise_hooks
+from laya.hooks._dispatch import check_timeout
+
+Infer = Callable[[list[PredictContext]], None]
+"""Fills `results` of the contexts that no hook has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookPolicy:
+    """How hooks are called during one public call."""
+
+    raise_errors: bool = True
+    lock: RLock | None = None
+    timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """Runs the predict events of one public call over its contexts; a single call is a list of one.
+
+    `hooks` is the call's own snapshot. Every started context ends exactly once. A failure fails all contexts
+    that have started, since the caller gets the exception and no result of any of them.
+    """
+
+    hooks: Sequence[Any]
+    policy: HookPolicy
+    gate: ConfidenceGate | None = None
+
+    def run(self, contexts: Sequence[PredictContext], infer: Infer) -> None:
+        """Start in order, infer what no hook answered, end in reverse order.
+
+        Raises the first failure. An end hook's error is raised after all contexts have ended.
+        """
+        started: list[PredictContext] = []
+        try:
+            for ctx in contexts:
+                started.append(ctx)
+                self.emit("on_predict_start", ctx)
+            pending = [ctx for ctx in started if ctx.results is None]
+            if pending:
+                infer(pending)
+        except BaseException as error:
+            self.fail(started, error)
+            raise
+        first: BaseException | None = None
+        for ctx in reversed(started):
+            try:
+                self._end(ctx)
+            except BaseException as error:
+                first = error if first is None else first
+        if first is not None:
+            raise first
+
+    def fail(self, contexts: Sequence[PredictContext], error: BaseException) -> None:
+        """Report `error` to contexts, in reverse order: on_error, then on_predict_end.
+
+        A hook that fails here doesn't hide `error`: it is chained to the end of its `__context__`s.
+        """
+        for ctx in reversed(contexts):
+            ctx.error = error
+            for step in (lambda ctx=ctx: self.emit("on_error", ctx), lambda ctx=ctx: self._end(ctx)):
+                try:
+                    step()
+                except BaseException as later:
+                    _chain(error, later)
+
+    def emit(self, event: str, ctx: PredictContext) -> None:
+        """Call one event on every hook."""
+        if self.hooks:
+            dispatch(
+                self.hooks,
+                event,
+                ctx,
+                raise_errors=self.policy.raise_errors,
+                lock=self.policy.lock,
+                timeout=self.policy.timeout,
+            )
+
+    def _end(self, ctx: PredictContext) -> None:
+        ctx.elapsed_ms = (time.perf_counter() - ctx.started_at) * 1000.0
+        if ctx.results is not None:
+            ctx.usage = aggregate_usage(ctx.results)
+            if self.gate is not None:
+                ctx.results = self.gate.apply(ctx.results)
+        self.emit("on_predict_end", ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class CallHooks:
+    """The hook arguments of one public call, as the caller gave them; None means the instance's value."""
+
+    hooks: Any = None
+    on_predict_start: Any = None
+    on_predict_end: Any = None
+    hooks_raise: bool | None = None
+    hooks_timeout: float | None = None
+    process_defaults: bool = True
+    """False where an outer call has run the process-wide defaults already."""
+
+    def timeout(self) -> float | None:
+        """The hooks' timeout in seconds, checked; raises `OptionError` (a `ValueError`)."""
+        return None if self.hooks_timeout is None else check_timeout(self.hooks_timeout, "hooks_timeout")
+
+    def check(self) -> None:
+        """Refuse what is no hook, before any expensive work; raises `TypeError` or `ValueError`."""
+        normalise_hooks(self.hooks, self.on_predict_start, self.on_predict_end)
+        self.timeout()
+
+
+class HookedRuntime(HookRegistry):
+    """What every runtime shares: installed hooks, and how they are called."""
+
+    def __init__(
+        self,
+        installed: CallHooks,
+        hooks_concurrent: bool = True,
+    ) -> None:
+        super().__init__(installed.hooks, installed.on_predict_start, installed.on_predict_end)
+        self.hooks_raise = installed.hooks_raise is not False
+        self.hooks_concurrent = hooks_concurrent
+        self.hooks_timeout = installed.timeout()
+        self._hook_lock = RLock()
+
+    def _lifecycle(self, call: CallHooks, min_confidence: Any = None) -> Lifecycle:
+        """Check a call's hook arguments and take its snapshot of the hooks."""
+        hooks = compose_hooks(
+            self.hooks,
+            call.hooks,
+            call.on_predict_start,
+            call.on_predict_end,
+            process_defaults=call.process_defaults,
+        )
+        timeout = call.timeout()
+        policy = HookPolicy(
+            raise_errors=self.hooks_raise if call.hooks_raise is None else bool(call.hooks_raise),
+            lock=None if self.hooks_concurrent else self._hook_lock,
+            timeout=self.hooks_timeout if timeout is None else timeout,
+        )
+        return Lifecycle(hooks, policy, ConfidenceGate.parse(min_confidence))
+
+
+def _chain(first: BaseException, later: BaseException) -> None:
+    """Append `later` to the `__context__` chain of `first`, which is what gets raised."""
+    node: BaseException | None = later
+    seen = {id(first)}
+    while node is not None and id(node) not in seen:
+        seen.add(id(node))
+        if node.__context__ is not None and id(node.__context__) in seen:
+            node.__context__ = None  # raised while `first` was handled: would close a circle
+        node = node.__context__
+    node, seen = first, {id(later)}
+    while node.__context__ is not None and id(node) not in seen:
+        seen.add(id(node))
+        node = node.__context__
+    if id(node) not in seen:
+        node.__context__ = later

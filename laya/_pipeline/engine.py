@@ -1,0 +1,263 @@
+"""The steps from states and questions to results, in order. Knows neither hooks nor any framework."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laya._checkpoints.config import CheckpointConfig
+from laya._pipeline.answers import decode_answer, softmax
+from laya._pipeline.batches import Batch, PassCost, pad_rows, plan_passes
+from laya._pipeline.calibration import Temperatures
+from laya._pipeline.questions import Question, parse_questions
+from laya._pipeline.sequences import Budgets, Head, IdArray, build_head, sequence_ids
+from laya._pipeline.states import check_states, cut_from_left, state_text
+from laya._pipeline.tokenizer import TextTokenizer
+from laya.errors import OptionError
+
+RESULT_MODEL = "laya-rl-agent"
+"""The `model` of every result."""
+
+_WINDOW_ROWS = 2048
+"""Rows that are encoded, sorted and answered together; bounds the memory of a call."""
+_HEAD_CACHE = 512
+"""Question heads kept across calls."""
+
+
+class Forward(Protocol):
+    """Computes one pass. Safe to call from many threads."""
+
+    @property
+    def cost(self) -> PassCost:
+        """What a pass costs on this device."""
+
+    @property
+    def max_positions(self) -> int | None:
+        """Tokens that the encoder has positions for; None where positions are rotary and have no end."""
+
+    @property
+    def min_options(self) -> int:
+        """The narrowest option axis that the model takes."""
+
+    def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Option logits `[n, K]` (any value where there is no option) and action logits `[n, A]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOptions:
+    """How the rows of one call are split into passes, and what is shown meanwhile."""
+
+    batch_size: int | None = None
+    """States in one pass; None lets the runtime choose."""
+    sort_by_length: bool = False
+    show_progress: bool = False
+
+
+@dataclass(slots=True)
+class _StateWork:
+    """One state on its way through a call."""
+
+    ids: IdArray
+    from_left: bool
+    answers: list[tuple[list[float], float] | None]
+    """For each question its option logits and its act probability."""
+    input_tokens: int = 0
+    waiting: int = field(default=0)
+
+
+class Engine:
+    """A tokenizer, a forward and a checkpoint's configuration, put together."""
+
+    def __init__(self, tokenizer: TextTokenizer, forward: Forward, config: CheckpointConfig) -> None:
+        self.tokenizer = tokenizer
+        self.forward = forward
+        self.config = config
+        self.temperatures = Temperatures.of_checkpoint(config)
+        self._heads: OrderedDict[tuple[Question, Budgets], Head] = OrderedDict()
+        self._heads_lock = Lock()
+
+    def budgets(self, max_len: int | None, head_max_len: int | None) -> Budgets:
+        """Budgets of a call: what it asks for, else the checkpoint's own."""
+        budgets = Budgets(
+            self.config.max_len if max_len is None else max_len,
+            self.config.head_max_len if head_max_len is None else head_max_len,
+        )
+        positions = self.forward.max_positions
+        if positions is not None and budgets.max_len > positions:
+            raise OptionError(
+                f"max_len={budgets.max_len} is more than the {positions} positions that this encoder has; lower it",
+                option="max_len",
+            )
+        return budgets
+
+    def infer(
+        self,
+        states: Any,
+        questions: Any,
+        budgets: tuple[int | None, int | None] = (None, None),
+        options: BatchOptions = BatchOptions(),  # noqa: B008 - frozen
+        temperatures: Temperatures | None = None,
+    ) -> list[dict[str, Any]]:
+        """Answer every question about every state; results keep the order of `states`.
+
+        `budgets` are the call's `(max_len, head_max_len)`. Raises `StateError` and `QuestionError` before
+        anything is tokenized.
+        """
+        check_states(states)
+        heads = self.heads(questions, budgets, validate=bool(states))
+        if not states or not heads:
+            return [empty_result() for _ in states]
+        chosen = temperatures or self.temperatures
+        scales = [chosen.of(head.question.kind, len(head.question.options)) for head in heads]
+        max_len = self.budgets(*budgets).max_len
+        results: list[dict[str, Any]] = []
+        with _progress(len(states), options.show_progress) as bar:
+            for window in self._windows(states, len(heads), options):
+                work = self._encode(states, window, len(heads))
+                for rows in self._plan(work, heads, max_len, options):
+                    self._run(rows, work, heads, max_len)
+                    if bar is not None:
+                        bar.update(_finished(rows, work))
+                results.extend(_result(item, heads, scales) for item in work)
+        return results
+
+    def heads(
+        self, questions: Any, budgets: tuple[int | None, int | None] = (None, None), validate: bool = True
+    ) -> list[Head]:
+        """Check and tokenize a question set; heads of earlier calls are reused."""
+        if not validate and isinstance(questions, Mapping):
+            return []
+        parsed = parse_questions(questions)
+        if not parsed:
+            return []
+        resolved = self.budgets(*budgets)
+        return [self._head(question, resolved) for question in parsed]
+
+    def _head(self, question: Question, budgets: Budgets) -> Head:
+        key = (question, budgets)
+        with self._heads_lock:
+            if key in self._heads:
+                self._heads.move_to_end(key)
+                return self._heads[key]
+        head = build_head(question, self.tokenizer.encode, self.tokenizer.special, budgets)
+        with self._heads_lock:
+            self._heads[key] = head
+            while len(self._heads) > _HEAD_CACHE:
+                self._heads.popitem(last=False)
+        return head
+
+    def _windows(self, states: Sequence[Any], heads: int, options: BatchOptions) -> Iterator[range]:
+        step = max(1, _WINDOW_ROWS // heads)
+        if options.batch_size is not None:
+            step = options.batch_size * max(1, step // options.batch_size)
+        for start in range(0, len(states), step):
+            yield range(start, min(start + step, len(states)))
+
+    def _encode(self, states: Sequence[Any], window: range, heads: int) -> list[_StateWork]:
+        encoded = self.tokenizer.encode([state_text(states[index], index) for index in window])
+        return [
+            _StateWork(np.asarray(ids, dtype=np.int64), cut_from_left(states[index]), [None] * heads, waiting=heads)
+            for index, ids in zip(window, encoded, strict=True)
+        ]
+
+    def _plan(
+        self, work: Sequence[_StateWork], heads: Sequence[Head], max_len: int, options: BatchOptions
+    ) -> Iterator[list[tuple[int, int]]]:
+        """Yield the (state, head) pairs of each pass."""
+        if options.batch_size is None:
+            pairs = [(state, head) for state in range(len(work)) for head in range(len(heads))]
+            lengths = [_row_length(work[state], heads[head], max_len) for state, head in pairs]
+            for chosen in plan_passes(lengths, self.forward.cost):
+                yield [pairs[index] for index in chosen]
+            return
+        order = list(range(len(work)))
+        if options.sort_by_length:
+            order.sort(key=lambda state: len(work[state].ids))
+        for start in range(0, len(order), options.batch_size):
+            together = order[start : start + options.batch_size]
+            yield [(state, head) for state in together for head in range(len(heads))]
+
+    def _run(
+        self, rows: Sequence[tuple[int, int]], work: Sequence[_StateWork], heads: Sequence[Head], max_len: int
+    ) -> None:
+        sep = self.tokenizer.special.sep
+        batch = pad_rows(
+            [sequence_ids(heads[h], work[s].ids, work[s].from_left, sep, max_len) for s, h in rows],
+            [heads[h].markers for _, h in rows],
+            [heads[h].type_id for _, h in rows],
+            pad=self.tokenizer.special.pad,
+            min_options=self.forward.min_options,
+        )
+        logits, act_logits = self.forward(batch)
+        tokens = batch.attention_mask.sum(axis=1).tolist()
+        for index, (s, h) in enumerate(rows):
+            shown = len(heads[h].markers)
+            act_probability = softmax(act_logits[index].tolist())[0]
+            work[s].answers[h] = (logits[index, :shown].tolist(), act_probability)
+            work[s].input_tokens += tokens[index]
+
+
+def empty_result() -> dict[str, Any]:
+    """The result of a state that was asked nothing."""
+    return {"model": RESULT_MODEL, "answers": {}, "usage": {"input_tokens": 0, "output_tokens": 0}}
+
+
+def _row_length(item: _StateWork, head: Head, max_len: int) -> int:
+    return min(max_len, len(head.ids) + min(head.room, len(item.ids)) + 1)
+
+
+def _finished(rows: Sequence[tuple[int, int]], work: Sequence[_StateWork]) -> int:
+    """States of which this pass answered the last question."""
+    done = 0
+    for state, _ in rows:
+        work[state].waiting -= 1
+        done += work[state].waiting == 0
+    return done
+
+
+def _result(item: _StateWork, heads: Sequence[Head], scales: Sequence[float]) -> dict[str, Any]:
+    answers = {}
+    for head, scale, output in zip(heads, scales, item.answers, strict=True):
+        assert output is not None  # every planned pass has run
+        answers[head.question.id] = decode_answer(head.question, *output, scale)
+    return {"model": RESULT_MODEL, "answers": answers, "usage": _usage(item, heads)}
+
+
+def _usage(item: _StateWork, heads: Sequence[Head]) -> dict[str, Any]:
+    count = len(item.ids)
+    dropped = {head.question.id: max(0, count - head.room) for head in heads}
+    usage: dict[str, Any] = {
+        "input_tokens": item.input_tokens,
+        "output_tokens": 0,
+        "state_tokens": count,
+        "state_tokens_dropped": max(dropped.values()),
+        "truncated": any(dropped.values()),
+        "truncated_questions": [qid for qid, tokens in dropped.items() if tokens],
+    }
+    collisions = {
+        head.question.id: {
+            "total": len(head.question.options),
+            "distinct": head.distinct_options,
+            "tokens_per_option": head.tokens_per_option,
+        }
+        for head in heads
+        if head.distinct_options < len(head.question.options)
+    }
+    if collisions:
+        usage["options"] = collisions
+    return usage
+
+
+def _progress(total: int, shown: bool) -> Any:
+    if not shown:
+        return nullcontext()
+    from tqdm.auto import tqdm
+
+    return tqdm(total=total, unit="state")

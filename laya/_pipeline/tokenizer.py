@@ -1,0 +1,65 @@
+"""The checkpoint's tokenizer, reduced to what the pipeline asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from laya._pipeline.sequences import SpecialIds
+from laya.errors import CheckpointFormatError
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+    from laya._checkpoints.config import SpecialTokens
+
+
+class TextTokenizer:
+    """Texts to token ids and back, without special tokens. Safe to call from many threads."""
+
+    def __init__(self, tokenizer: Tokenizer, special: SpecialIds, mask_token: str) -> None:
+        self._tokenizer = tokenizer
+        self._mask_token = mask_token
+        self.special = special
+
+    @classmethod
+    def from_file(cls, path: Path, names: SpecialTokens) -> TextTokenizer:
+        """Load `tokenizer.json`; raises `CheckpointFormatError` naming the file."""
+        from tokenizers import Tokenizer
+
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the Rust side raises bare Exception for unreadable files
+            raise CheckpointFormatError(f"{path} is no readable tokenizer: {error}", path=path) from error
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        ids = {}
+        for role in ("cls", "sep", "mask", "pad"):
+            token = getattr(names, role)
+            ids[role] = tokenizer.token_to_id(token)
+            if ids[role] is None:
+                raise CheckpointFormatError(
+                    f"{path} has no token {token!r}, which tokenizer_config.json names as its {role} token",
+                    path=path,
+                )
+        return cls(tokenizer, SpecialIds(**ids), names.mask)
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Token ids of each text. The mask token inside a text reads as a blank: it marks options only."""
+        clean = [text.replace(self._mask_token, " ") for text in texts]
+        try:
+            encodings = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
+        except UnicodeEncodeError:
+            encodings = self._tokenizer.encode_batch_fast(
+                [_without_lone_surrogates(text) for text in clean], add_special_tokens=False
+            )
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of a run of token ids, special tokens left out."""
+        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
+
+
+def _without_lone_surrogates(text: str) -> str:
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,130 @@
+"""Long states: cut their tokens into windows, and put the windows' answers together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from laya._pipeline.engine import RESULT_MODEL
+from laya.errors import OptionError
+
+MIN_WINDOW = 64
+"""Tokens of the default window at least, where the questions leave that much."""
+_FRAME_TOKENS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One run of a state's tokens, `[start, end)`, and its text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowPlan:
+    """How a long state is scanned."""
+
+    size: int
+    stride: int
+    spans: tuple[tuple[int, int], ...]
+    """Token spans in scan order; empty if the state needs no windows."""
+
+
+def check_window_options(window: Any, stride: Any, aggregate: Any) -> None:
+    """Refuse bad scan options before any work; raises `OptionError` (a `ValueError`)."""
+    for name, value in (("window", window), ("stride", stride)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}")
+    if aggregate != "auto":
+        raise OptionError(f"aggregate must be 'auto', got {aggregate!r}")
+    if window is not None and stride is not None and stride > window:
+        raise OptionError(f"stride {stride} is wider than window {window}: tokens between windows would go unread")
+
+
+def plan_windows(
+    tokens: int, room: int, window: int | None, stride: int | None, budgets: tuple[int, int]
+) -> WindowPlan:
+    """Place windows over a state of `tokens` tokens of which `room` fit beside the questions.
+
+    `budgets` are `(max_len, head_max_len)`; the default window is `max(64, max_len - head_max_len - 8)`,
+    and no window is wider than `room`. Raises `OptionError` if the questions leave no room.
+    """
+    if room < 1:
+        raise OptionError(
+            f"the questions leave no room for any state within max_len={budgets[0]}; shorten them, lower "
+            "head_max_len or raise max_len"
+        )
+    wanted = max(MIN_WINDOW, budgets[0] - budgets[1] - _FRAME_TOKENS) if window is None else window
+    size = min(wanted, room)
+    if window is not None and size < window:
+        warnings.warn(
+            f"window={window} is wider than the {room} tokens that the questions leave; using {size}",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+    step = _stride(stride, wanted, size)
+    if tokens <= (room if window is None else size):
+        return WindowPlan(size, step, ())
+    starts = range(0, max(1, tokens - size + step), step)
+    return WindowPlan(size, step, tuple((start, min(start + size, tokens)) for start in starts))
+
+
+def _stride(stride: int | None, wanted: int, size: int) -> int:
+    half = max(1, size // 2)
+    if stride is None:
+        return half
+    if stride > wanted:
+        raise OptionError(f"stride {stride} is wider than the window of {wanted} tokens; lower it")
+    if stride > size:
+        warnings.warn(
+            f"stride={stride} is wider than the window of {size} tokens that is left; using {half}",
+            RuntimeWarning,
+            stacklevel=6,
+        )
+        return half
+    return stride
+
+
+def merge_windows(results: Sequence[dict[str, Any]], windows: Sequence[Window] | None) -> dict[str, Any]:
+    """One result from the results of several texts of one state.
+
+    noul takes the text with the highest P(true), choice and score the one with the highest
+    `answer_confidence` (the first of equals). With `windows` given, each answer names its window.
+    """
+    answers: dict[Hashable, Any] = {}
+    for qid in results[0].get("answers", {}):
+        given = [result["answers"][qid] for result in results]
+        index = max(range(len(given)), key=lambda i: _strength(given[i]))
+        answers[qid] = dict(given[index])
+        if windows is not None:
+            answers[qid]["window"] = {
+                "index": index,
+                "token_start": windows[index].start,
+                "token_end": windows[index].end,
+                "count": len(windows),
+            }
+    usage = merge_usage([result.get("usage") or {} for result in results])
+    return {"model": results[0].get("model", RESULT_MODEL), "answers": answers, "usage": usage}
+
+
+def _strength(answer: dict[str, Any]) -> float:
+    return float(answer["noul"] if answer.get("type") == "noul" else answer.get("answer_confidence", 0.0))
+
+
+def merge_usage(usages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Sum what is numeric (`truncated` counts windows), join lists without repeats, merge mappings."""
+    merged: dict[str, Any] = {}
+    for usage in usages:
+        for key, value in usage.items():
+            if isinstance(value, bool | int | float):
+                merged[key] = merged.get(key, 0) + value
+            elif isinstance(value, dict):
+                merged[key] = {**merged.get(key, {}), **value}
+            elif isinstance(value, list):
+                known = merged.setdefault(key, [])
+                known += [entry for entry in value if entry not in known]
+    return merged

@@ -1,0 +1,207 @@
+"""One event, run on every hook that implements it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from inspect import isawaitable
+from numbers import Real
+from typing import Any, Protocol
+
+from laya.errors import HookTimeoutError, OptionError
+from laya.hooks._context import HOOK_EVENTS, PredictContext
+from laya.hooks._coroutines import blocking, run_coroutine_sync, running_loop
+from laya.hooks._hook import hook_name
+
+logger = logging.getLogger("laya.hooks")
+
+
+class Lock(Protocol):
+    """Describe what serialises hook calls: a `threading.RLock`."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
+    def release(self) -> None: ...
+
+
+def dispatch(
+    hooks: Sequence[Any],
+    event: str,
+    ctx: PredictContext,
+    *,
+    raise_errors: bool = True,
+    lock: Lock | None = None,
+    timeout: float | None = None,
+) -> None:
+    """Run `event` on each of `hooks` that implements it, in order.
+
+    An awaitable that a hook returns is run to its end.
+
+    Args:
+        hooks: Hook objects; the list is read once, at the start.
+        event: One of `HOOK_EVENTS`.
+        ctx: The context of the call.
+        raise_errors: Raise the first failure. Otherwise a failing hook becomes a `RuntimeWarning` and the
+            next one runs; only what isn't an `Exception`, such as `KeyboardInterrupt`, still gets out.
+        lock: Held for each hook call. A hook may dispatch again under the same lock.
+        timeout: Seconds for each hook. The hook then runs in a thread, in a copy of the caller's
+            contextvars: it sees what the caller set, and the caller doesn't see what it sets.
+
+    Raises:
+        TimeoutError: A hook overran. It can't be interrupted: it runs on, and keeps the lock until its end.
+        ValueError: The event is unknown, or the timeout isn't a positive finite number.
+    """
+    if timeout is not None:
+        timeout = check_timeout(timeout)
+    if event not in HOOK_EVENTS:
+        raise OptionError(f"event {event!r} is unknown; use one of {', '.join(HOOK_EVENTS)}", option="event")
+    for hook in tuple(hooks):
+        try:
+            method = getattr(hook, event, None)
+            if method is None:
+                continue
+            if timeout is not None:
+                _TimedCall(method, ctx, lock, timeout, f"{hook_name(hook)}.{event}").run()
+            elif lock is not None:
+                with _turn(lock):
+                    _call(method, ctx)
+            else:
+                _call(method, ctx)
+        # Nobody can cancel this synchronous call: a cancelled task in a hook is that hook's failure.
+        except (Exception, asyncio.CancelledError) as error:
+            if raise_errors:
+                raise
+            _warn_of_failure(hook, event, error)
+
+
+def check_timeout(timeout: object, option: str = "timeout") -> float:
+    """Return `timeout` as seconds, or refuse what isn't a positive finite number."""
+    if not isinstance(timeout, bool) and isinstance(timeout, Real):
+        try:
+            seconds = float(timeout)
+        except OverflowError:
+            seconds = math.inf
+        if 0 < seconds < math.inf:
+            return min(seconds, threading.TIMEOUT_MAX)
+        got = repr(seconds)
+    else:
+        got = type(timeout).__name__
+    raise OptionError(f"{option} must be a positive finite number of seconds, got {got}", option=option)
+
+
+def _call(method: Callable[[PredictContext], Any], ctx: PredictContext) -> None:
+    outcome = method(ctx)
+    if outcome is not None and isawaitable(outcome):
+        run_coroutine_sync(outcome)
+
+
+class _Turn:
+    """A hook call that holds `lock` while `active`."""
+
+    __slots__ = ("active", "lock")
+
+    def __init__(self, lock: Lock) -> None:
+        self.lock = lock
+        self.active = True
+
+
+_turns: ContextVar[tuple[_Turn, ...]] = ContextVar("laya_hook_turns", default=())
+
+
+@contextmanager
+def _turn(lock: Lock | None, wait_s: float = -1) -> Iterator[None]:
+    """Hold `lock`, unless a hook call that this one is part of holds it already.
+
+    The lock itself is re-entrant for a thread only. A hook's own call may come from another one, its
+    timeout's or a loop's, and the contextvars follow it there.
+    """
+    if lock is None or any(turn.lock is lock and turn.active for turn in _turns.get()):
+        yield
+        return
+    if not lock.acquire(timeout=wait_s):
+        raise _TurnTimeout
+    turn = _Turn(lock)
+    token = _turns.set((*_turns.get(), turn))
+    try:
+        yield
+    finally:
+        # What the hook left running keeps its copy of the context, and must wait for its turn from now on.
+        turn.active = False
+        _turns.reset(token)
+        lock.release()
+
+
+class _TurnTimeout(Exception):
+    """The lock did not come free in time."""
+
+
+class _TimedCall:
+    """One hook call in a thread of its own, which takes the lock there and gives it back when it ends."""
+
+    def __init__(
+        self,
+        method: Callable[[PredictContext], Any],
+        ctx: PredictContext,
+        lock: Lock | None,
+        timeout: float,
+        name: str,
+    ) -> None:
+        self.method = method
+        self.ctx = ctx
+        self.lock = lock
+        self.timeout = timeout
+        self.name = name
+        self.error: BaseException | None = None
+        self.began = threading.Event()
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        """Run the hook; raise what it raises, or `HookTimeoutError`."""
+        with blocking(running_loop()):
+            run = copy_context().run
+            threading.Thread(target=run, args=(self._serve,), name="laya-hook", daemon=True).start()
+            # The wait for the lock has a timeout of its own: behind a slow hook, the next gets its full time.
+            self.began.wait()
+            if not self.ended.wait(self.timeout):
+                raise self._timeout_error("took longer than")
+        if isinstance(self.error, _TurnTimeout):
+            raise self._timeout_error("did not run: another hook call held the lock for")
+        try:
+            if self.error is not None:
+                raise self.error
+        finally:
+            self.error = None  # its traceback holds this call; without the cycle both go at once
+
+    def _serve(self) -> None:
+        try:
+            with _turn(self.lock, self.timeout):
+                self.began.set()
+                _call(self.method, self.ctx)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.began.set()
+            self.ended.set()
+
+    def _timeout_error(self, problem: str) -> HookTimeoutError:
+        hook, _, event = self.name.rpartition(".")
+        return HookTimeoutError(
+            f"hook {self.name} {problem} {self.timeout:g} s; raise hooks_timeout or hand its work to a queue",
+            hook=hook,
+            event=event,
+            timeout=self.timeout,
+        )
+
+
+def _warn_of_failure(hook: object, event: str, error: BaseException) -> None:
+    try:
+        name = f"{hook_name(hook)}.{event}"
+        warnings.warn(f"hook {name} failed: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
+    except Exception:
+        # Where warnings are errors, or the error can't be shown, the request still goes on.
+        logger.warning("hook %s failed on %s", type(hook).__name__, event, exc_info=error)

@@ -1,0 +1,332 @@
+"""Ask a runner its questions about one state or many, from sync or async code.
+
+Every adapter goes through `Decisions`; it is the one place that knows how runners differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol, runtime_checkable
+
+from laya.hooks import HookRegistry, PredictContext
+
+Offload = Callable[..., Awaitable[Any]]
+"""Runs a blocking function off the event loop, with the caller's context variables; so does `to_thread`."""
+
+
+@runtime_checkable
+class Runner(Protocol):
+    """What every runner has: one state in, one result out."""
+
+    def predict(self, state: Any, questions: Any, **options: Any) -> Any: ...
+
+
+@runtime_checkable
+class StatesRunner(Runner, Protocol):
+    """A runner that answers many states in shared passes, all with the same options (an Agent)."""
+
+    def predict_batch(self, states: Any, questions: Any, **options: Any) -> Any: ...
+
+
+@runtime_checkable
+class RequestsRunner(Runner, Protocol):
+    """A runner that chooses a checkpoint per request and takes request dicts (a Router)."""
+
+    def route_batch(self, requests: Any, **options: Any) -> Any: ...
+
+    def predict_batch(self, requests: Any, **options: Any) -> Any: ...
+
+
+@runtime_checkable
+class QuestionObject(Protocol):
+    """A question that gives itself as laya's question dict."""
+
+    def to_question(self) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallOptions:
+    """laya's options of one call; what stays None is not passed on, so the runner's own default holds."""
+
+    max_len: int | None = None
+    """Token budget of one sequence."""
+    head_max_len: int | None = None
+    """Part of `max_len` that the question may take."""
+    min_confidence: float | Mapping[str, float] | None = None
+    """Gate below which an answer counts as unanswered: a number, or a number per bucket."""
+    lang: str | None = None
+    """Language code: routes on a Router, chooses calibration on an Agent."""
+    model: str | None = None
+    """Checkpoint that a Router must use."""
+    task: str | None = None
+    """Workflow that a Router must use."""
+    lang_guess: Any = None
+    """A Router's fallback language: a code, or a callable on the state."""
+    batch_size: int | None = None
+    """States in one pass of a batch."""
+    hooks: Any = None
+    """Hook objects of this call, after those that are installed."""
+    on_predict_start: Any = None
+    """One callable or a sequence, run before inference."""
+    on_predict_end: Any = None
+    """One callable or a sequence, run after inference."""
+    hooks_raise: bool | None = None
+    """Whether a failing hook fails the call."""
+    hooks_timeout: float | None = None
+    """Seconds that one hook may take."""
+
+    def replaced(self, **changes: Any) -> CallOptions:
+        """These options with some changed; an unknown name is a TypeError."""
+        if unknown := sorted(changes.keys() - OPTION_NAMES):
+            raise TypeError(
+                f"unknown call option {unknown[0]!r}; laya takes {', '.join(sorted(OPTION_NAMES))}"
+            )
+        return replace(self, **changes)
+
+    def given(self) -> dict[str, Any]:
+        """The options that are set, by name."""
+        return {name: value for name in _OPTION_ORDER if (value := getattr(self, name)) is not None}
+
+
+_OPTION_ORDER = tuple(option.name for option in fields(CallOptions))
+OPTION_NAMES = frozenset(_OPTION_ORDER)
+"""Names that a call may give."""
+
+_REQUEST_OPTIONS = ("model", "task", "lang", "lang_guess", "max_len", "head_max_len")
+"""Options that belong to each request of a Router's batch; the others belong to the call."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One result with what identifies its call."""
+
+    result: Mapping[str, Any]
+    """laya's whole result."""
+    run_id: str | None = None
+    """laya's id of the call; None where the runner has none."""
+    batch_index: int | None = None
+    """Position inside the call that `run_id` names, where that call answered several states."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Each question's bare answer, by question id."""
+        return {question_id: answer_value(answer) for question_id, answer in self.result["answers"].items()}
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in the result."""
+        return str(self.result.get("model") or "laya")
+
+    @property
+    def usage(self) -> dict[str, int] | None:
+        """Input, output and total tokens; None where the result reports no usage."""
+        usage = self.result.get("usage")
+        if not isinstance(usage, Mapping):
+            return None
+        read, written = int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0)
+        total = int(usage.get("total_tokens") or read + written)
+        return {"input_tokens": read, "output_tokens": written, "total_tokens": total}
+
+
+@dataclass
+class RunCapture:
+    """Collects laya's run ids of one call, also of a call that fails.
+
+    A payload that a hook hands in may carry an earlier call's id, or none, so the context's id counts.
+    """
+
+    _payloads: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def run_id(self) -> str | None:
+        """The id of the call, if exactly one was seen."""
+        return next(iter(self._payloads)) if len(self._payloads) == 1 else None
+
+    def started(self, ctx: PredictContext) -> None:
+        self._payloads.setdefault(ctx.run_id, [])
+
+    def ended(self, ctx: PredictContext) -> None:
+        self._payloads[ctx.run_id] = list(ctx.results or [])
+
+    def run_ids(self, results: Sequence[Any]) -> list[str | None]:
+        """The run id of each result.
+
+        Contexts end in reverse order, so where one payload object answers several requests the last one
+        recorded belongs to the first of them.
+        """
+        if (only := self.run_id) is not None:
+            return [only] * len(results)
+        owners: dict[int, list[str]] = {}
+        for run_id, payloads in self._payloads.items():
+            for payload in payloads:
+                owners.setdefault(id(payload), []).append(run_id)
+        return [ids.pop() if (ids := owners.get(id(result))) else _own_run_id(result) for result in results]
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """A runner with its questions and call options. Thread-safe where the runner is."""
+
+    runner: Any
+    questions: Any
+    options: CallOptions = CallOptions()
+
+    def one(self, state: Any, capture: RunCapture | None = None) -> Decision:
+        """Answer the questions about one state."""
+        capture = RunCapture() if capture is None else capture
+        result = self.runner.predict(state, self.questions, **self._captured(self._call_options(), capture))
+        run_id = capture.run_id or _own_run_id(result)
+        return Decision(_checked(result), run_id)
+
+    def many(self, states: Sequence[Any], capture: RunCapture | None = None) -> list[Decision]:
+        """Answer the questions about each state, in order; one laya call where the runner has batches."""
+        capture = RunCapture() if capture is None else capture
+        if not states:
+            return []
+        match self.runner:
+            case RequestsRunner():
+                return self._many_requests(states, capture)
+            case StatesRunner():
+                return self._many_states(states, capture)
+            case _:
+                return [self.one(state) for state in states]
+
+    async def aone(
+        self, state: Any, capture: RunCapture | None = None, *, offload: Offload = asyncio.to_thread
+    ) -> Decision:
+        """`one`, off the event loop."""
+        decision: Decision = await offload(self.one, state, capture)
+        return decision
+
+    async def amany(
+        self,
+        states: Sequence[Any],
+        capture: RunCapture | None = None,
+        *,
+        offload: Offload = asyncio.to_thread,
+    ) -> list[Decision]:
+        """`many`, off the event loop."""
+        decisions: list[Decision] = await offload(self.many, states, capture)
+        return decisions
+
+    def _many_states(self, states: Sequence[Any], capture: RunCapture) -> list[Decision]:
+        options = self._captured(self.options.given(), capture)
+        results = _counted(self.runner.predict_batch(list(states), self.questions, **options), states)
+        run_ids = capture.run_ids(results)
+        return [
+            Decision(_checked(result), run_id, index)
+            for index, (result, run_id) in enumerate(zip(results, run_ids, strict=True))
+        ]
+
+    def _many_requests(self, states: Sequence[Any], capture: RunCapture) -> list[Decision]:
+        given = self.options.given()
+        shared = {name: given.pop(name) for name in _REQUEST_OPTIONS if name in given}
+        requests = [{"state": state, "questions": self.questions, **shared} for state in states]
+        results = _counted(self.runner.predict_batch(requests, **self._captured(given, capture)), states)
+        run_ids = capture.run_ids(results)
+        return [Decision(_checked(result), run_id) for result, run_id in zip(results, run_ids, strict=True)]
+
+    def _call_options(self) -> dict[str, Any]:
+        options = self.options.given()
+        options.pop("batch_size", None)
+        return options
+
+    def _captured(self, options: dict[str, Any], capture: RunCapture) -> dict[str, Any]:
+        """The options with the capture as the last callables: nothing changes the results after it."""
+        if isinstance(self.runner, HookRegistry):
+            options["on_predict_start"] = [*_callables(options.get("on_predict_start")), capture.started]
+            options["on_predict_end"] = [*_callables(options.get("on_predict_end")), capture.ended]
+        return options
+
+
+def check_runner(runner: Any) -> Any:
+    """Return the runner, or raise a TypeError for what has no `predict`."""
+    if isinstance(runner, type) or not isinstance(runner, Runner):
+        got = f"the class {runner.__name__}" if isinstance(runner, type) else type(runner).__name__
+        raise TypeError(
+            f"runner must have laya's predict(state, questions), got {got}; pass an Agent or a Router"
+        )
+    return runner
+
+
+def lower_questions(questions: Any) -> Any:
+    """Turn every accepted form of questions into laya's question dicts; plain dicts stay the same object.
+
+    Forms: dicts, objects with `to_question()`, and, where the laya runtime has `laya.questions`, its question
+    models, a pydantic model class or a JSON schema.
+    """
+    if isinstance(questions, Mapping):
+        if any(isinstance(question, QuestionObject) for question in questions.values()):
+            questions = {
+                question_id: question.to_question() if isinstance(question, QuestionObject) else question
+                for question_id, question in questions.items()
+            }
+        if all(isinstance(question, Mapping) for question in questions.values()):
+            return questions
+    try:
+        from laya.questions import lower_questions as lower
+    except ImportError:
+        raise TypeError(
+            f"questions must be a dict of question id to definition, got {_described(questions)}; "
+            "this laya runtime takes question dicts only"
+        ) from None
+    return lower(questions)
+
+
+def answer_value(answer: Mapping[str, Any]) -> Any:
+    """The bare answer: a choice's label, true or false for a noul, a score's most probable level.
+
+    None when the answer fell below the confidence gate. noul is true from 0.5 on; of equally probable levels
+    the lowest is taken. Raises ValueError for what is no answer.
+    """
+    if answer.get("low_confidence"):
+        return None
+    try:
+        match answer.get("type"):
+            case "choice":
+                return answer["choice"]
+            case "noul":
+                return bool(answer["noul"] >= 0.5)
+            case "score":
+                levels = answer["probabilities"]
+                return int(max(sorted(levels, key=int), key=levels.__getitem__))
+    except KeyError as missing:
+        raise ValueError(f"a {answer['type']} answer needs {missing}, which this one lacks") from None
+    raise ValueError(f"an answer's type is choice, score or noul, got {answer.get('type')!r}")
+
+
+def _callables(given: Any) -> list[Any]:
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _own_run_id(result: Any) -> str | None:
+    run_id = result.get("run_id") if isinstance(result, Mapping) else None
+    return run_id if isinstance(run_id, str) else None
+
+
+def _checked(result: Any) -> Mapping[str, Any]:
+    if not isinstance(result, Mapping) or not isinstance(result.get("answers"), Mapping):
+        raise TypeError(
+            f"the runner's result must be a dict with 'answers', got {type(result).__name__}; "
+            "check the runner, or the hook that skipped the call"
+        )
+    return result
+
+
+def _counted(results: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+    if len(results) != len(states):
+        raise RuntimeError(f"the runner's predict_batch gave {len(results)} results for {len(states)} states")
+    return list(results)
+
+
+def _described(questions: Any) -> str:
+    if isinstance(questions, type):
+        return f"the class {questions.__name__}"
+    if isinstance(questions, Mapping):
+        odd = next(question for question in questions.values() if not isinstance(question, Mapping))
+        return f"a definition that is a {type(odd).__name__}"
+    return type(questions).__name__

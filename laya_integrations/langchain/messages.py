@@ -1,0 +1,165 @@
+"""Turn LangChain inputs into states that laya reads.
+
+| input | state |
+|---|---|
+| text, `StringPromptValue` | the text |
+| a message | `{"role", "content"}`, with `name` and `tool_calls` where it has them |
+| messages, `ChatPromptValue` | a list of such dicts: every turn, tool results too |
+| a dict or list | itself, with messages and content blocks inside it turned at any depth |
+| content blocks (`[{"type": "text", ...}, ...]`) | their texts; images, audio and reasoning are left out |
+
+laya takes a list for a conversation: a long one loses its oldest turns, anything else loses its end.
+So from a graph's state select what the decision is about: `itemgetter("messages") | runnable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    ChatMessage,
+    FunctionMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.prompt_values import PromptValue, StringPromptValue
+from pydantic import BaseModel
+
+_ROLES: tuple[tuple[type[BaseMessage], str], ...] = (
+    (HumanMessage, "user"),
+    (AIMessage, "assistant"),
+    (SystemMessage, "system"),
+    (ToolMessage, "tool"),
+    (FunctionMessage, "tool"),
+)
+
+_ROLE_NAMES = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "system": "system",
+    "developer": "system",
+    "tool": "tool",
+}
+"""First elements of a `(role, text)` pair, as prompts and chat models accept them."""
+
+_TEXT_KEYS = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "text-plain": "text",
+    "refusal": "refusal",
+}
+"""Block types that hold text, and the key that holds it."""
+
+_OTHER_BLOCKS = frozenset(
+    (
+        *("audio", "document", "file", "image", "image_url", "media", "video", "video_url"),
+        *("input_audio", "input_file", "input_image"),
+        *("reasoning", "redacted_thinking", "thinking"),
+        *("computer_call", "custom_tool_call", "function_call", "tool_call", "tool_call_chunk", "tool_use"),
+        *("invalid_tool_call", "server_tool_call", "server_tool_call_chunk", "server_tool_use"),
+        *("server_tool_result", "web_search_call", "web_search_tool_result"),
+        "non_standard",
+    )
+)
+"""Block types without text of their own. A tool call is read from the message's `tool_calls`."""
+
+
+def state_of(value: Any) -> Any:
+    """The state that laya reads: text, a dict or a list, free of LangChain objects."""
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, StringPromptValue):
+        return value.text
+    if isinstance(value, PromptValue):
+        return _list_state(value.to_messages())
+    if isinstance(value, BaseMessage):
+        return _message_state(value)
+    if isinstance(value, BaseModel):
+        return state_of(value.model_dump(mode="json"))
+    if isinstance(value, Mapping):
+        return _mapping_state(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        return _list_state(value)
+    return value
+
+
+def _message_state(message: BaseMessage) -> dict[str, Any]:
+    state: dict[str, Any] = {"role": _role(message)}
+    if message.name:
+        state["name"] = message.name
+    state["content"] = _content_text(message.content)
+    if isinstance(message, AIMessage) and message.tool_calls:
+        state["tool_calls"] = [
+            {"name": call["name"], "args": state_of(call["args"])} for call in message.tool_calls
+        ]
+    return state
+
+
+def _role(message: BaseMessage) -> str:
+    if isinstance(message, ChatMessage):
+        return message.role
+    return next((role for kind, role in _ROLES if isinstance(message, kind)), message.type)
+
+
+def _mapping_state(value: Mapping[Any, Any]) -> dict[Any, Any]:
+    state = {key: state_of(item) for key, item in value.items()}
+    if "role" in value and isinstance(value.get("content"), list | tuple):
+        state["content"] = _content_text(value["content"])
+    return state
+
+
+def _list_state(values: Sequence[Any]) -> Any:
+    if _is_content(values):
+        return _content_text(values)
+    return [_item_state(item) for item in values if not isinstance(item, RemoveMessage)]
+
+
+def _item_state(item: Any) -> Any:
+    match item:
+        case (str(role), str(text)) if isinstance(item, tuple) and role in _ROLE_NAMES:
+            return {"role": _ROLE_NAMES[role], "content": text}
+        case _:
+            return state_of(item)
+
+
+def _is_content(values: Sequence[Any]) -> bool:
+    """Tell a message's content blocks from a list of the user's own objects that have a "type" too."""
+    kinds = [_block_kind(value) for value in values]
+    return any(kind in ("text", "tool_result") for kind in kinds) and None not in kinds
+
+
+def _block_kind(block: Any) -> str | None:
+    """`text`, `tool_result`, `other`, or None for what is no content block."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if kind in _TEXT_KEYS and isinstance(block.get(_TEXT_KEYS[kind]), str):
+        return "text"
+    if kind == "tool_result" and "content" in block:
+        return "tool_result"
+    return "other" if kind in _OTHER_BLOCKS else None
+
+
+def _content_text(content: Any) -> str:
+    """The text of a message's content: its strings and text blocks, a line each."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(text for block in content for text in _block_texts(block))
+
+
+def _block_texts(block: Any) -> list[str]:
+    if isinstance(block, str):
+        return [block]
+    match _block_kind(block):
+        case "text":
+            return [block[_TEXT_KEYS[block["type"]]]]
+        case "tool_result":
+            return [_content_text(block["content"] or "")]
+        case _:
+            return []

@@ -1,0 +1,99 @@
+"""laya as a tool: a model asks fixed questions about a state that it chooses.
+
+triage = LayaTool(runner=agent, questions=..., name="triage", description="Triage a message.")
+create_agent(model, tools=[triage])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from langchain_core.callbacks import AsyncCallbackManagerForToolRun, CallbackManagerForToolRun
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import patch_config
+from langchain_core.tools import ArgsSchema, BaseTool, ToolException
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from laya_integrations.langchain._fields import DecisionFields
+from laya_integrations.langchain.messages import state_of
+from laya_integrations.langchain.runnables import LayaMessage, LayaRunnable
+
+_Turn = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})]
+
+
+def _without_message(value: Any) -> Any:
+    return state_of(value) if isinstance(value, BaseMessage) else value
+
+
+class LayaToolInput(BaseModel):
+    """What the model supplies."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Annotated[str | dict[str, Any] | list[_Turn], BeforeValidator(_without_message)] = Field(
+        description="What to decide about: text, a JSON object, or a list of messages, oldest first."
+    )
+
+
+class LayaTool(DecisionFields, BaseTool):
+    """Let a model ask fixed questions about a state.
+
+    `LayaTool(runner=..., questions=..., name=..., description=...)`. The questions are bound here; the model
+    supplies one argument, `state`: text, a JSON object (also as text), or a conversation. The content is the
+    answers as compact JSON, the artifact laya's whole result. A failure reaches the model as an error
+    message, and the agent goes on; `handle_tool_error=False` raises it instead. The call's run of type llm
+    lies under the tool's run.
+    """
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+
+    args_schema: Annotated[ArgsSchema | None, Field(repr=False)] = LayaToolInput
+    response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
+    handle_tool_error: bool | str | Callable[[ToolException], Any] | None = True
+
+    def _run(
+        self, state: Any, *, config: RunnableConfig, run_manager: CallbackManagerForToolRun | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        runnable = self._runnable()
+        try:
+            return _content_and_artifact(runnable.invoke(_read(state), _child(config, run_manager)))
+        except Exception as error:
+            raise _failure(self.name, error) from error
+
+    async def _arun(
+        self, state: Any, *, config: RunnableConfig, run_manager: AsyncCallbackManagerForToolRun | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        runnable = self._runnable()
+        try:
+            return _content_and_artifact(await runnable.ainvoke(_read(state), _child(config, run_manager)))
+        except Exception as error:
+            raise _failure(self.name, error) from error
+
+    def _runnable(self) -> LayaRunnable:
+        self._check_kept()
+        return LayaRunnable(self.runner, model=self.model, questions=self.questions, options=self.options)
+
+
+def _read(state: Any) -> Any:
+    """The state; JSON text of an object or a list is what models often send in its place."""
+    if not isinstance(state, str) or not state.lstrip().startswith(("{", "[")):
+        return state
+    try:
+        return json.loads(state)
+    except ValueError:
+        return state
+
+
+def _child(config: RunnableConfig, run_manager: Any) -> RunnableConfig:
+    return config if run_manager is None else patch_config(config, callbacks=run_manager.get_child())
+
+
+def _content_and_artifact(message: LayaMessage) -> tuple[str, dict[str, Any]]:
+    return str(message.content), message.result
+
+
+def _failure(name: str, error: Exception) -> ToolException:
+    return ToolException(f"{name} could not decide: {type(error).__name__}: {error}")
