@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from laya.types import Result
 
 
+Budgets = tuple[int | None, int | None]
+"""A call's `max_len` and `head_max_len`; None means the checkpoint's own."""
+
+
 class BaseAgent(HookedRuntime):
     """Answers typed questions with one checkpoint. Safe to call from many threads.
 
@@ -108,7 +112,7 @@ class BaseAgent(HookedRuntime):
         budget. A number is obeyed: so many states a pass, in input order or, with `sort_by_length`, by length.
         `show_progress` shows a bar over states. Raises as `predict` does.
         """
-        options = BatchOptions(_check_batch_size(batch_size), bool(sort_by_length), show_progress)
+        options = BatchOptions(check_batch_size(batch_size), bool(sort_by_length), show_progress)
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         ctx = self._run(states, questions, call, (max_len, head_max_len), options, min_confidence, lang)
         return ctx.results  # type: ignore[return-value]
@@ -144,24 +148,25 @@ class BaseAgent(HookedRuntime):
         `aggregate`, or questions that leave no room.
         """
         check_window_options(window, stride, aggregate)
-        options = BatchOptions(_check_batch_size(batch_size))
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
-        lifecycle = self._lifecycle(call, min_confidence)
-        engine, temperatures = self._open_engine(), self._temperatures(lang)
-        lowered = lower_questions(questions)
-        scan = LongState.plan(engine, state, lowered, (max_len, head_max_len), window, stride)
-        ctx = self._context(scan.states, lowered, (max_len, head_max_len))
+        options = BatchOptions(check_batch_size(batch_size))
+        return self._run_long(state, questions, (window, stride), call, (max_len, head_max_len), options, min_confidence, lang)
 
-        def infer(pending: list[PredictContext]) -> None:
-            scan.check_room(engine, ctx)
-            self._infer(engine, ctx, options, temperatures)
-            scan.scored = len(ctx.states)
+    def predict_inside(
+        self, states: Any, questions: Any, budgets: Budgets, batch_size: int | None, lang: str | None
+    ) -> list[Any]:
+        """`predict_batch` as part of a Router's call, which has run the process-wide hooks and gates the answers."""
+        call = CallHooks(process_defaults=False)
+        ctx = self._run(states, questions, call, budgets, BatchOptions(batch_size), None, lang)
+        return ctx.results  # type: ignore[return-value]
 
-        # The gate belongs to the answers returned; over several windows those are put together after the hooks.
-        replace(lifecycle, gate=None if scan.windows else lifecycle.gate).run([ctx], infer)
-        result = scan.merge(ctx)
-        gate = lifecycle.gate
-        return result if gate is None or not scan.windows else gate.apply([result])[0]
+    def predict_long_inside(
+        self, state: Any, questions: Any, window: int | None, stride: int | None, budgets: Budgets,
+        batch_size: int | None, lang: str | None,
+    ) -> Any:
+        """`predict_long` as part of a Router's call."""
+        call = CallHooks(process_defaults=False)
+        return self._run_long(state, questions, (window, stride), call, budgets, BatchOptions(batch_size), None, lang)
 
     def decide(self, state: Any, schema: Any, **options: Any) -> BaseModel | dict[str, Any]:
         """Answer the question set that a pydantic model or JSON schema stands for, as an instance of it.
@@ -194,7 +199,7 @@ class BaseAgent(HookedRuntime):
         states: Any,
         questions: Any,
         call: CallHooks,
-        budgets: tuple[int | None, int | None],
+        budgets: Budgets,
         options: BatchOptions,
         min_confidence: Any,
         lang: str | None,
@@ -202,10 +207,44 @@ class BaseAgent(HookedRuntime):
         lifecycle = self._lifecycle(call, min_confidence)
         engine, temperatures = self._open_engine(), self._temperatures(lang)
         ctx = self._context(states, lower_questions(questions, strict=False), budgets)
-        lifecycle.run([ctx], lambda _: self._infer(engine, ctx, options, temperatures))
+
+        def infer(pending: list[PredictContext]) -> None:
+            for ctx in pending:
+                self._infer(engine, ctx, options, temperatures)
+
+        lifecycle.run([ctx], infer)
         return ctx
 
-    def _context(self, states: Any, questions: Any, budgets: tuple[int | None, int | None]) -> PredictContext:
+    def _run_long(
+        self,
+        state: Any,
+        questions: Any,
+        scan_options: tuple[int | None, int | None],
+        call: CallHooks,
+        budgets: Budgets,
+        options: BatchOptions,
+        min_confidence: Any,
+        lang: str | None,
+    ) -> Any:
+        lifecycle = self._lifecycle(call, min_confidence)
+        engine, temperatures = self._open_engine(), self._temperatures(lang)
+        lowered = lower_questions(questions)
+        scan = LongState.plan(engine, state, lowered, budgets, *scan_options)
+        ctx = self._context(scan.states, lowered, budgets)
+
+        def infer(pending: list[PredictContext]) -> None:
+            for ctx in pending:
+                scan.check_room(engine, ctx)
+                self._infer(engine, ctx, options, temperatures)
+                scan.scored = len(ctx.states)
+
+        # The gate belongs to the answers returned; over several windows those are put together after the hooks.
+        gate = lifecycle.gate
+        replace(lifecycle, gate=None if scan.windows else gate).run([ctx], infer)
+        result = scan.merge(ctx)
+        return result if gate is None or not scan.windows else gate.apply([result])[0]
+
+    def _context(self, states: Any, questions: Any, budgets: Budgets) -> PredictContext:
         return PredictContext(
             states, questions, model=self.model_id, agent=self, max_len=budgets[0], head_max_len=budgets[1]
         )
@@ -236,7 +275,8 @@ def _single(ctx: PredictContext) -> Any:
     return ctx.results[0]
 
 
-def _check_batch_size(value: Any) -> int | None:
+def check_batch_size(value: Any) -> int | None:
+    """A `batch_size` argument, or `OptionError` (a `ValueError`)."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
         raise OptionError(f"batch_size must be a positive whole number of states or None, got {value!r}")
     return value

@@ -13,7 +13,7 @@ from laya.hooks import HookRegistry, PredictContext, aggregate_usage, compose_ho
 from laya.hooks._dispatch import check_timeout
 
 Infer = Callable[[list[PredictContext]], None]
-"""Fills `results` of the contexts that no hook has answered."""
+"""Fills `results` of the contexts that no hook has answered; called once, also where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,7 @@ class Lifecycle:
             for ctx in contexts:
                 started.append(ctx)
                 self.emit("on_predict_start", ctx)
-            pending = [ctx for ctx in started if ctx.results is None]
-            if pending:
-                infer(pending)
+            infer([ctx for ctx in started if ctx.results is None])
         except BaseException as error:
             self.fail(started, error)
             raise

@@ -55,6 +55,9 @@ class Source:
         return cls(where, subfolder or None)
 
 
+ATTACHED = Source("<attached>")
+"""The place of an agent that was attached under a new name: it can't be built again."""
+
 PUBLISHED: Mapping[str, Source] = MappingProxyType(
     {
         "english": Source(REPO),
@@ -95,6 +98,14 @@ class Catalog:
             given.add(canonical)
             sources[canonical] = source
         return cls(MappingProxyType(sources))
+
+    def with_attached(self, name: str) -> Catalog:
+        """Know `name` too, which stands for an agent that was built elsewhere; a known name stays as it is."""
+        if not isinstance(name, str) or not name.strip():
+            raise OptionError(f"a checkpoint's name must be a non-empty string, not {name!r:.40}", option="name")
+        if self._find(name) is not None:
+            return self
+        return Catalog(MappingProxyType({**self.sources, name.strip(): ATTACHED}))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def load_config(path: str | os.PathLike[str]) -> CheckpointConfig:
     Raises CheckpointFormatError, naming the file and the key, for anything unreadable or of a wrong type.
     """
     source = _JsonFile.read(path)
-    temperatures = _Temperatures()
+    temperatures = ConfinedTemperatures()
     by_type = source.triple("temperature", default=[1.0, 1.0, 1.0])
     choice, score, noul = (temperatures.confine(f"temperature[{i}]", t) for i, t in enumerate(by_type))
     by_options = {
@@ -129,7 +129,7 @@ def confine_temperature(value: object) -> float:
     return float(min(max(value, LOWEST_TEMPERATURE), HIGHEST_TEMPERATURE))
 
 
-class _Temperatures:
+class ConfinedTemperatures:
     """Confine temperatures to the range in which probabilities mean something; remember what was replaced."""
 
     def __init__(self) -> None:

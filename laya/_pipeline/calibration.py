@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from laya._checkpoints.config import KINDS, CheckpointConfig, bucket, confine_temperature
+from laya._checkpoints.config import KINDS, CheckpointConfig, ConfinedTemperatures, bucket
 from laya.errors import OptionError
 
 BUCKETS = tuple(f"{kind}:{size}" for kind in KINDS for size in ("2", "3-5", "6-10", "11+"))
@@ -30,15 +30,19 @@ class Temperatures:
 
 
 def parse_lang_temperatures(value: Any, fallback: Temperatures) -> dict[str, Temperatures]:
-    """Read `{language code: {bucket or type: temperature}}`; what a language leaves out is the checkpoint's.
+    """Read `{language: {"temperature": [choice, score, noul], "temperature_by_options": {bucket: t}}}`.
 
-    Raises `OptionError` for an unknown key or a temperature that is no number within [0.5, 5].
+    Both keys are optional, and as in a checkpoint's configuration; what a language leaves out is the checkpoint's.
+    Temperatures are confined to [0.5, 5], with one `RuntimeWarning`. Raises `OptionError` for another shape.
     """
     if value is None:
         return {}
     if not isinstance(value, Mapping):
         raise OptionError(f"lang_temperatures must be a dict of language code to temperatures, got {value!r}")
-    return {language_key(lang): _one_language(lang, entry, fallback) for lang, entry in value.items()}
+    confined = ConfinedTemperatures()
+    parsed = {language_key(lang): _one_language(lang, entry, fallback, confined) for lang, entry in value.items()}
+    confined.warn("lang_temperatures")
+    return parsed
 
 
 def language_key(lang: Any) -> str:
@@ -48,21 +52,17 @@ def language_key(lang: Any) -> str:
     return lang.strip().lower().replace("_", "-").replace(".", "-").split("-")[0]
 
 
-def _one_language(lang: Any, entry: Any, fallback: Temperatures) -> Temperatures:
-    if not isinstance(entry, Mapping):
-        raise OptionError(f"lang_temperatures[{lang!r}] must be a dict of bucket to temperature, got {entry!r}")
-    by_type = list(fallback.by_type)
-    # A language that sets a type's temperature overrules the checkpoint's buckets of that type.
-    by_bucket = {key: t for key, t in fallback.by_bucket.items() if key.split(":")[0] not in entry}
-    for key, temperature in entry.items():
-        if confine_temperature(temperature) != temperature or isinstance(temperature, bool):
-            raise OptionError(f"lang_temperatures[{lang!r}][{key!r}] must be a number from 0.5 to 5, got {temperature!r}")
-        if key in KINDS:
-            by_type[KINDS.index(key)] = float(temperature)
-        elif key in BUCKETS:
-            by_bucket[key] = float(temperature)
-        else:
-            raise OptionError(
-                f"lang_temperatures[{lang!r}] has the unknown key {key!r}; use one of {', '.join((*KINDS, *BUCKETS))}"
-            )
-    return Temperatures((by_type[0], by_type[1], by_type[2]), by_bucket)
+def _one_language(lang: str, entry: Any, fallback: Temperatures, confined: ConfinedTemperatures) -> Temperatures:
+    name = f"lang_temperatures[{lang!r}]"
+    if not isinstance(entry, Mapping) or not set(entry) <= {"temperature", "temperature_by_options"}:
+        raise OptionError(f"{name} must be a dict with 'temperature', 'temperature_by_options' or both, got {entry!r}")
+    by_type = entry.get("temperature", fallback.by_type)
+    if not isinstance(by_type, list | tuple) or len(by_type) != len(KINDS):
+        raise OptionError(f"{name}['temperature'] must be three numbers, for choice, score and noul, got {by_type!r}")
+    by_bucket = entry.get("temperature_by_options", fallback.by_bucket)
+    if not isinstance(by_bucket, Mapping) or not set(by_bucket) <= set(BUCKETS):
+        raise OptionError(f"{name}['temperature_by_options'] may have the keys {', '.join(BUCKETS)}, got {by_bucket!r}")
+    choice, score, noul = (confined.confine(f"{lang}:{kind}", t) for kind, t in zip(KINDS, by_type, strict=True))
+    return Temperatures(
+        (choice, score, noul), {key: confined.confine(f"{lang}:{key}", t) for key, t in by_bucket.items()}
+    )

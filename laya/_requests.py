@@ -1,0 +1,88 @@
+"""Requests to a Router: checked before anything is loaded, and grouped by what they can share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from laya._lowering import lower_questions
+from laya.errors import OptionError, StateError
+from laya.hooks import PredictContext
+
+
+@dataclass(slots=True)
+class Request:
+    """One state, what is asked about it, and what the caller says on routing and budgets."""
+
+    state: Any
+    questions: Any
+    model: str | None = None
+    task: str | None = None
+    lang: str | None = None
+    lang_guess: str | Callable[[Any], str | None] | None = None
+    max_len: int | None = None
+    head_max_len: int | None = None
+
+    def check(self, where: str = "") -> None:
+        """Lower the questions; refuse a None state and questions that are no question set (`TypeError`)."""
+        if self.state is None:
+            raise StateError(f"{where}state is None; pass a string, a dict or a list")
+        try:
+            self.questions = lower_questions(self.questions)
+        except TypeError as error:
+            raise TypeError(f"{where}{error}") from error
+
+
+_KEYS = tuple(field.name for field in fields(Request))
+
+
+def parse_requests(requests: Any) -> list[Request]:
+    """Check every request; raises `TypeError` or `OptionError` (a `ValueError`) naming the first bad one."""
+    if not isinstance(requests, list | tuple):
+        raise TypeError(
+            f"requests must be a list of {{'state', 'questions', ...}} dicts, got {type(requests).__name__}; "
+            "pass a single state to predict()"
+        )
+    return [_parse(index, request) for index, request in enumerate(requests)]
+
+
+def _parse(index: int, request: Any) -> Request:
+    where = f"requests[{index}]: "
+    if not isinstance(request, Mapping):
+        raise TypeError(f"{where}must be a dict with 'state' and 'questions', got {type(request).__name__}")
+    missing = [key for key in ("state", "questions") if key not in request]
+    unknown = [key for key in request if key not in _KEYS]
+    if missing or unknown:
+        problem = f"lacks {missing[0]!r}" if missing else f"has the unknown key {unknown[0]!r}"
+        raise OptionError(f"{where}{problem}; a request has {', '.join(_KEYS)}", option="requests")
+    parsed = Request(**request)
+    parsed.check(where)
+    return parsed
+
+
+def group_contexts(
+    contexts: Sequence[PredictContext], languages: Mapping[str, str | None]
+) -> list[list[PredictContext]]:
+    """Split contexts into those that may share a pass: same questions in the same order, same budgets and language."""
+    known: dict[int, Any] = {}
+    groups: dict[Any, list[PredictContext]] = {}
+    for ctx in contexts:
+        shape = known.get(id(ctx.questions))
+        if shape is None:
+            shape = known[id(ctx.questions)] = _ordered_key(ctx.questions)
+        groups.setdefault((shape, ctx.max_len, ctx.head_max_len, languages[ctx.run_id]), []).append(ctx)
+    return list(groups.values())
+
+
+def _ordered_key(value: Any) -> Any:
+    """A hashable stand-in that tells apart what `==` does not: key order, and 1, 1.0 and True."""
+    if isinstance(value, Mapping):
+        return "dict", tuple((_ordered_key(key), _ordered_key(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return "list", tuple(_ordered_key(item) for item in value)
+    try:
+        hash(value)
+    except TypeError:
+        return type(value), id(value)
+    return type(value), value

@@ -1,0 +1,425 @@
+"""The Router: decides which checkpoint answers, keeps a few in memory, and shares their forward passes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Self
+
+from laya._base_agent import BaseAgent, check_batch_size
+from laya._checkpoints.catalog import ATTACHED, Catalog, SourceLike
+from laya._checkpoints.residency import Residency
+from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle
+from laya._lowering import lower_questions
+from laya._pipeline.windows import check_window_options
+from laya._requests import Request, group_contexts, parse_requests
+from laya._routing.rules import RouteDecision, route
+from laya.errors import LayaError, OptionError, StateError
+from laya.hooks import PredictContext
+
+if TYPE_CHECKING:
+    from laya.types import Result
+
+Predict = Callable[[Any, list[Any], Any, tuple[int | None, int | None], str | None], list[Any]]
+"""agent, states, questions, budgets, lang -> one result a state."""
+
+
+class Router(HookedRuntime):
+    """Answers typed questions with the checkpoint that fits. Safe to call from many threads.
+
+    Args:
+        models: `{name: directory | Hub id | (directory or Hub id, subfolder)}`; re-points a published checkpoint
+            (`english`, `multilingual`, `typed-decisions`, or an alias) or adds one.
+        device, token: As for `Agent`.
+        max_loaded: Checkpoints that are in memory at most; the least recently used goes first.
+        default: The checkpoint for states that give no evidence of their language.
+        auto_task_detection: Let a known workflow, told by its question ids, decide.
+        standalone_repos: Take the published checkpoints from a repository each.
+        preload: Build all of them now, and raise `max_loaded` to fit.
+        lang_guess: A language code, or a callable on the state that returns one; a hint before detection.
+        hooks, on_predict_start, on_predict_end, hooks_raise, hooks_concurrent, hooks_timeout: As for `Agent`.
+        agent_options: Further keyword arguments for each `Agent` that is built.
+
+    Every prediction takes the routing arguments `model` (a name or alias), `task`, `lang` and `lang_guess`, and
+    beside them the arguments of an agent's calls.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, SourceLike] | None = None,
+        device: Any = None,
+        token: str | bool | None = None,
+        max_loaded: int = 2,
+        default: str = "english",
+        auto_task_detection: bool = False,
+        standalone_repos: bool = False,
+        preload: bool = False,
+        lang_guess: str | Callable[[Any], str | None] | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool = True,
+        hooks_concurrent: bool = True,
+        hooks_timeout: float | None = None,
+        *,
+        agent_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), hooks_concurrent
+        )
+        if isinstance(max_loaded, bool) or not isinstance(max_loaded, int) or max_loaded < 1:
+            raise OptionError(f"max_loaded must be a positive whole number, got {max_loaded!r}", option="max_loaded")
+        self._catalog = Catalog.build(models, standalone_repos=standalone_repos)
+        self._default = self._catalog.resolve_name(default)
+        self._lang_guess = lang_guess
+        self._auto_task_detection = auto_task_detection
+        self._attaching = Lock()
+        self._agent_options = {"device": device, "token": token, **(agent_options or {})}
+        self._residency = Residency(self._build, max_loaded)
+        if preload:
+            self.preload()
+
+    @property
+    def loaded(self) -> list[str]:
+        """Names of the checkpoints in memory, least recently used first."""
+        return self._residency.names
+
+    @property
+    def max_loaded(self) -> int:
+        """Checkpoints that are in memory at most."""
+        return self._residency.limit
+
+    def route(
+        self,
+        state: Any,
+        questions: Any = None,
+        model: str | None = None,
+        task: str | None = None,
+        lang: str | None = None,
+        lang_guess: str | Callable[[Any], str | None] | None = None,
+        hooks: Any = None,
+        hooks_raise: bool | None = None,
+    ) -> RouteDecision:
+        """Decide which checkpoint answers, and why; loads nothing. `on_route` hooks may replace the decision."""
+        lifecycle = self._lifecycle(CallHooks(hooks, hooks_raise=hooks_raise))
+        request = Request(state, {} if questions is None else questions, model, task, lang, lang_guess)
+        return self._decide(request, PredictContext([state], request.questions, router=self), lifecycle)
+
+    def route_batch(
+        self, requests: Sequence[Mapping[str, Any]], hooks: Any = None, hooks_raise: bool | None = None
+    ) -> list[RouteDecision]:
+        """`route` for each request, `{"state", "questions", model?, task?, lang?, lang_guess?, ...}`; loads nothing."""
+        lifecycle = self._lifecycle(CallHooks(hooks, hooks_raise=hooks_raise))
+        return [
+            self._decide(request, PredictContext([request.state], request.questions, router=self), lifecycle)
+            for request in parse_requests(requests)
+        ]
+
+    def predict(
+        self,
+        state: Any,
+        questions: Any,
+        model: str | None = None,
+        task: str | None = None,
+        lang: str | None = None,
+        lang_guess: str | Callable[[Any], str | None] | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> Result:
+        """Answer questions about one state with the checkpoint that fits; the result has `routing`, the decision.
+
+        Raises as `Agent.predict` does, and `OptionError` (a `ValueError`) for an unknown `model` or `task`.
+        """
+        lifecycle = self._lifecycle(
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
+        )
+        request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
+        ctx = self._run_one(request, lifecycle, partial(_predict_states, batch_size=None))
+        return ctx.results[0]  # type: ignore[index, return-value]
+
+    system_one = predict
+
+    def predict_batch(
+        self,
+        requests: Sequence[Mapping[str, Any]],
+        batch_size: int | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> list[Result]:
+        """Answer many requests, those of one checkpoint and question set on shared passes; in input order.
+
+        A request is `{"state", "questions"}` with `model`, `task`, `lang`, `lang_guess`, `max_len` and
+        `head_max_len` as options. Each is a call of its own to hooks. All are routed before anything is loaded.
+        If anything of a checkpoint's requests fails, all of them do; those of earlier checkpoints have ended.
+        """
+        size = check_batch_size(batch_size)
+        lifecycle = self._lifecycle(
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
+        )
+        routed = [
+            (request, self._decide(request, ctx, lifecycle), ctx.run_id)
+            for request in parse_requests(requests)
+            for ctx in [PredictContext([request.state], request.questions, router=self)]
+        ]
+        by_model: dict[str, list[int]] = {}
+        for index, (_, decision, _) in enumerate(routed):
+            by_model.setdefault(decision["model"], []).append(index)
+        results: dict[int, Any] = {}
+        for name, members in by_model.items():
+            agent = self._load(name, lifecycle)
+            contexts = [self._context(*routed[index], name, agent) for index in members]
+            languages = {ctx.run_id: routed[i][0].lang for ctx, i in zip(contexts, members, strict=True)}
+            self._run(contexts, languages, lifecycle, partial(_predict_states, batch_size=size))
+            results |= {index: _first(ctx) for index, ctx in zip(members, contexts, strict=True)}
+        return [results[index] for index in range(len(routed))]
+
+    def predict_long(
+        self,
+        state: Any,
+        questions: Any,
+        window: int | None = None,
+        stride: int | None = None,
+        aggregate: str = "auto",
+        batch_size: int | None = None,
+        model: str | None = None,
+        task: str | None = None,
+        lang: str | None = None,
+        lang_guess: str | Callable[[Any], str | None] | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        *,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> Result:
+        """`Agent.predict_long` on the checkpoint that fits; the result has `routing`.
+
+        Router hooks see the state, the hooks of the agent itself see the windows.
+        """
+        lifecycle = self._lifecycle(
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
+        )
+        request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
+        scan = {"window": window, "stride": stride, "aggregate": aggregate, "batch_size": batch_size}
+        inferred: list[bool] = []
+
+        def predict(agent: Any, states: list[Any], asked: Any, budgets: Any, language: str | None) -> list[Any]:
+            inferred.append(True)
+            return [_predict_long(agent, each, asked, budgets, language, scan) for each in states]
+
+        ctx = self._run_one(request, lifecycle, predict)
+        result = _first(ctx)
+        if not inferred:  # a hook's payload reads as no window, on a copy
+            result = {**result, "usage": {**(result.get("usage") or {}), "windows": 0}}
+        return result  # type: ignore[no-any-return]
+
+    def load(self, name: str) -> Any:
+        """The agent of a checkpoint, built on first use; fires `on_evict` for what leaves, then `on_load`."""
+        return self._load(self._catalog.resolve_name(name), self._lifecycle(CallHooks()))
+
+    def preload(self, names: Sequence[str] | None = None) -> None:
+        """Build checkpoints, all by default, and raise `max_loaded` to fit; fires `on_load` for each build."""
+        wanted = self._catalog.names if names is None else [self._catalog.resolve_name(name) for name in names]
+        self._residency.reserve(set(wanted))
+        for name in wanted:
+            self.load(name)
+
+    def unload(self, name: str | None = None) -> None:
+        """Free a checkpoint, or all; fires `on_evict` for each. A running call keeps its own until it ends."""
+        resolved = None if name is None else self._catalog.resolve_name(name)
+        lifecycle = self._lifecycle(CallHooks())
+        for gone in self._residency.remove(resolved):
+            lifecycle.emit("on_evict", PredictContext([], {}, model=gone, router=self))
+
+    def attach(self, name: str, agent: Any) -> Any:
+        """Register an agent under a name, known or new, and return it; fires no `on_load`, evicts nothing."""
+        if not callable(getattr(agent, "predict", None)):
+            raise OptionError(f"attach takes an agent with predict(), got {type(agent).__name__}", option="agent")
+        with self._attaching:
+            self._catalog = self._catalog.with_attached(name)
+        self._residency.put(self._catalog.resolve_name(name), agent)
+        return agent
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.unload()
+
+    def __repr__(self) -> str:
+        return (
+            f"Router({', '.join(self._catalog.names)}; loaded={self.loaded}, max_loaded={self.max_loaded}, "
+            f"default={self._default!r}, hooks={len(self.hooks)})"
+        )
+
+    def _build(self, name: str) -> Any:
+        source = self._catalog.source(name)
+        if source is ATTACHED:
+            raise LayaError(f"{name!r} was attached and is no longer loaded; attach it again")
+        from laya.agent import Agent
+
+        return Agent(source.repo_or_path, subfolder=source.subfolder, **self._agent_options)
+
+    def _load(self, name: str, lifecycle: Lifecycle) -> Any:
+        loaded = self._residency.get(name)
+        for gone in loaded.evicted:
+            lifecycle.emit("on_evict", PredictContext([], {}, model=gone, router=self))
+        if loaded.built:
+            lifecycle.emit("on_load", PredictContext([], {}, model=name, agent=loaded.agent, router=self))
+        return loaded.agent
+
+    def _decide(self, request: Request, ctx: PredictContext, lifecycle: Lifecycle) -> RouteDecision:
+        """Route a request; `ctx` is for the `on_route` hooks, which may replace its decision."""
+        ctx.decision = route(
+            request.state,
+            request.questions,
+            catalog=self._catalog,
+            model=request.model,
+            task=request.task,
+            lang=request.lang,
+            lang_guess=request.lang_guess,
+            default_guess=self._lang_guess,
+            default=self._default,
+            auto_task_detection=self._auto_task_detection,
+        )
+        lifecycle.emit("on_route", ctx)
+        return self._resolved(ctx.decision)
+
+    def _resolved(self, decision: Any) -> RouteDecision:
+        """The decision that stands after the hooks: any mapping with a `model`, which may be an alias."""
+        if not isinstance(decision, Mapping) or not isinstance(decision.get("model"), str):
+            raise OptionError("an on_route hook must leave ctx.decision a dict that names a 'model'", option="decision")
+        name = self._catalog.resolve_name(decision["model"])
+        source = self._catalog.source(name)
+        known = {
+            "repo": "/".join(filter(None, (source.repo_or_path, source.subfolder))),
+            "reason": "A hook chose it.",
+            "detection": None,
+            "workflow": None,
+        }
+        return RouteDecision({"model": name, **known, **decision} | {"model": name})
+
+    def _context(
+        self, request: Request, decision: RouteDecision, run_id: str, name: str, agent: Any
+    ) -> PredictContext:
+        return PredictContext(
+            [request.state],
+            request.questions,
+            run_id=run_id,
+            decision=decision,
+            model=name,
+            agent=agent,
+            router=self,
+            max_len=request.max_len,
+            head_max_len=request.head_max_len,
+        )
+
+    def _run_one(self, request: Request, lifecycle: Lifecycle, predict: Predict) -> PredictContext:
+        """One request from routing to its end; a failure before the start hooks ends the call as well."""
+        request.check()
+        routing = PredictContext([request.state], request.questions, router=self)
+        try:
+            decision = self._decide(request, routing, lifecycle)
+            routing.decision, routing.model = decision, decision["model"]
+            agent = self._load(decision["model"], lifecycle)
+        except BaseException as error:
+            lifecycle.fail([routing], error)
+            raise
+        ctx = self._context(request, decision, routing.run_id, decision["model"], agent)
+        self._run([ctx], {ctx.run_id: request.lang}, lifecycle, predict)
+        _first(ctx)
+        return ctx
+
+    def _run(
+        self,
+        contexts: list[PredictContext],
+        languages: Mapping[str, str | None],
+        lifecycle: Lifecycle,
+        predict: Predict,
+    ) -> None:
+        """Run one checkpoint's contexts: start hooks, shared passes, end hooks."""
+        for ctx in contexts:
+            ctx.started_at = time.perf_counter()
+        routings = {ctx.run_id: dict(ctx.decision or {}) for ctx in contexts}
+        agent = contexts[0].agent
+
+        def infer(pending: list[PredictContext]) -> None:
+            for group in group_contexts(pending, languages):
+                budgets = (group[0].max_len, group[0].head_max_len)
+                states = [state for ctx in group for state in ctx.states[:1]]
+                if len(states) < len(group):
+                    raise StateError("a start hook left a call without a state; give ctx.states one state")
+                results = predict(
+                    agent, states, lower_questions(group[0].questions), budgets, languages[group[0].run_id]
+                )
+                for ctx, result in zip(group, results, strict=True):
+                    ctx.results = [{**result, "routing": routings[ctx.run_id], "run_id": ctx.run_id}]
+            for ctx in contexts:
+                _add_routing(ctx, routings[ctx.run_id])
+
+        lifecycle.run(contexts, infer)
+
+
+def _add_routing(ctx: PredictContext, routing: dict[str, Any]) -> None:
+    """Give a hook's payload its routing, on a copy, unless it has one."""
+    if ctx.results is not None:
+        ctx.results = [
+            {**result, "routing": dict(routing)} if isinstance(result, dict) and "routing" not in result else result
+            for result in ctx.results
+        ]
+
+
+def _first(ctx: PredictContext) -> Any:
+    if not ctx.results:
+        raise LayaError("a hook left this call without a result; answer a single state with one result")
+    return ctx.results[0]
+
+
+def _predict_states(
+    agent: Any,
+    states: list[Any],
+    questions: Any,
+    budgets: tuple[int | None, int | None],
+    lang: str | None,
+    *,
+    batch_size: int | None,
+) -> list[Any]:
+    if isinstance(agent, BaseAgent):
+        return agent.predict_inside(states, questions, budgets, batch_size, lang)
+    given = _given(max_len=budgets[0], head_max_len=budgets[1])
+    if callable(getattr(agent, "predict_batch", None)):
+        return list(agent.predict_batch(states, questions, **_given(batch_size=batch_size), **given))
+    return [agent.predict(state, questions, **given) for state in states]
+
+
+def _predict_long(
+    agent: Any, state: Any, questions: Any, budgets: tuple[int | None, int | None], lang: str | None, scan: Any
+) -> Any:
+    check_window_options(scan["window"], scan["stride"], scan["aggregate"])
+    size = check_batch_size(scan["batch_size"])
+    if isinstance(agent, BaseAgent):
+        return agent.predict_long_inside(state, questions, scan["window"], scan["stride"], budgets, size, lang)
+    return agent.predict_long(
+        state, questions, **_given(**scan, lang=lang, max_len=budgets[0], head_max_len=budgets[1])
+    )
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
