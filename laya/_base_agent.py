@@ -83,7 +83,9 @@ class BaseAgent(HookedRuntime):
         `TypeError`) for a state that is None or can't be written as JSON, and whatever a hook raises.
         """
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
-        ctx = self._run([state], questions, call, (max_len, head_max_len), BatchOptions(), min_confidence, lang)
+        ctx = self._run(
+            [state], questions, call, (max_len, head_max_len), BatchOptions(), min_confidence, lang
+        )
         return _single(ctx)
 
     predict = system_one
@@ -150,23 +152,9 @@ class BaseAgent(HookedRuntime):
         check_window_options(window, stride, aggregate)
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         options = BatchOptions(check_batch_size(batch_size))
-        return self._run_long(state, questions, (window, stride), call, (max_len, head_max_len), options, min_confidence, lang)
-
-    def predict_inside(
-        self, states: Any, questions: Any, budgets: Budgets, batch_size: int | None, lang: str | None
-    ) -> list[Any]:
-        """`predict_batch` as part of a Router's call, which has run the process-wide hooks and gates the answers."""
-        call = CallHooks(process_defaults=False)
-        ctx = self._run(states, questions, call, budgets, BatchOptions(batch_size), None, lang)
-        return ctx.results  # type: ignore[return-value]
-
-    def predict_long_inside(
-        self, state: Any, questions: Any, window: int | None, stride: int | None, budgets: Budgets,
-        batch_size: int | None, lang: str | None,
-    ) -> Any:
-        """`predict_long` as part of a Router's call."""
-        call = CallHooks(process_defaults=False)
-        return self._run_long(state, questions, (window, stride), call, budgets, BatchOptions(batch_size), None, lang)
+        return self._run_long(
+            state, questions, (window, stride), call, (max_len, head_max_len), options, min_confidence, lang
+        )
 
     def decide(self, state: Any, schema: Any, **options: Any) -> BaseModel | dict[str, Any]:
         """Answer the question set that a pydantic model or JSON schema stands for, as an instance of it.
@@ -174,7 +162,8 @@ class BaseAgent(HookedRuntime):
         `options` are those of `predict`. An answer below `min_confidence` is None. A JSON schema gives a dict.
         Raises `QuestionError` (a `ValueError`) naming a field that no question can be made of.
         """
-        return self.decide_batch([state], schema, **options)[0]
+        decided: BaseModel | dict[str, Any] = self.decide_batch([state], schema, **options)[0]
+        return decided
 
     def decide_batch(self, states: list[Any] | tuple[Any, ...], schema: Any, **options: Any) -> list[Any]:
         """`decide` over many states, in input order; `options` are those of `predict_batch`."""
@@ -183,6 +172,10 @@ class BaseAgent(HookedRuntime):
         parsed = Schema.from_spec(schema)
         results = self.predict_batch(states, parsed.questions, **options)
         return [parsed.instance(result["answers"]) for result in results]
+
+    def temperatures(self, lang: str | None) -> Temperatures | None:
+        """The temperatures that a call in this language has of its own; None where `lang` makes no difference."""
+        return None if lang is None else self._lang_temperatures.get(language_key(lang))
 
     def close(self) -> None:
         """Let go of the model; calls that are running end normally, later ones raise `LayaError`."""
@@ -205,7 +198,7 @@ class BaseAgent(HookedRuntime):
         lang: str | None,
     ) -> PredictContext:
         lifecycle = self._lifecycle(call, min_confidence)
-        engine, temperatures = self._open_engine(), self._temperatures(lang)
+        engine, temperatures = self._open_engine(), self.temperatures(lang)
         ctx = self._context(states, lower_questions(questions, strict=False), budgets)
 
         def infer(pending: list[PredictContext]) -> None:
@@ -225,9 +218,9 @@ class BaseAgent(HookedRuntime):
         options: BatchOptions,
         min_confidence: Any,
         lang: str | None,
-    ) -> Any:
+    ) -> Result:
         lifecycle = self._lifecycle(call, min_confidence)
-        engine, temperatures = self._open_engine(), self._temperatures(lang)
+        engine, temperatures = self._open_engine(), self.temperatures(lang)
         lowered = lower_questions(questions)
         scan = LongState.plan(engine, state, lowered, budgets, *scan_options)
         ctx = self._context(scan.states, lowered, budgets)
@@ -241,8 +234,10 @@ class BaseAgent(HookedRuntime):
         # The gate belongs to the answers returned; over several windows those are put together after the hooks.
         gate = lifecycle.gate
         replace(lifecycle, gate=None if scan.windows else gate).run([ctx], infer)
-        result = scan.merge(ctx)
-        return result if gate is None or not scan.windows else gate.apply([result])[0]
+        result: Result = scan.merge(ctx)
+        if gate is not None and scan.windows:
+            result = gate.apply([result])[0]
+        return result
 
     def _context(self, states: Any, questions: Any, budgets: Budgets) -> PredictContext:
         return PredictContext(
@@ -259,9 +254,6 @@ class BaseAgent(HookedRuntime):
             result["run_id"] = ctx.run_id
         ctx.results = results
 
-    def _temperatures(self, lang: str | None) -> Temperatures | None:
-        return None if lang is None else self._lang_temperatures.get(language_key(lang))
-
     def _open_engine(self) -> Engine:
         engine = self._engine
         if engine is None:
@@ -269,10 +261,10 @@ class BaseAgent(HookedRuntime):
         return engine
 
 
-def _single(ctx: PredictContext) -> Any:
+def _single(ctx: PredictContext) -> Result:
     if not ctx.results:
         raise LayaError("a hook left this call without a result; answer a single state with one result")
-    return ctx.results[0]
+    return ctx.results[0]  # type: ignore[return-value]
 
 
 def check_batch_size(value: Any) -> int | None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from threading import RLock
 from typing import Any
 
@@ -56,7 +59,7 @@ class Lifecycle:
             try:
                 self._end(ctx)
             except BaseException as error:
-                first = error if first is None else first
+                first = _graver(first, error)
         if first is not None:
             raise first
 
@@ -67,9 +70,9 @@ class Lifecycle:
         """
         for ctx in reversed(contexts):
             ctx.error = error
-            for step in (lambda ctx=ctx: self.emit("on_error", ctx), lambda ctx=ctx: self._end(ctx)):
+            for step in (partial(self.emit, "on_error"), self._end):
                 try:
-                    step()
+                    step(ctx)
                 except BaseException as later:
                     _chain(error, later)
 
@@ -87,11 +90,37 @@ class Lifecycle:
 
     def _end(self, ctx: PredictContext) -> None:
         ctx.elapsed_ms = (time.perf_counter() - ctx.started_at) * 1000.0
-        if ctx.results is not None:
-            ctx.usage = aggregate_usage(ctx.results)
-            if self.gate is not None:
-                ctx.results = self.gate.apply(ctx.results)
-        self.emit("on_predict_end", ctx)
+        try:
+            if ctx.results is not None:
+                ctx.usage = aggregate_usage(ctx.results)
+                if self.gate is not None:
+                    ctx.results = self.gate.apply(ctx.results)
+        finally:
+            # A hook may have assigned results that the gate can't read.
+            self.emit("on_predict_end", ctx)
+
+
+_outer_call: ContextVar[bool] = ContextVar("laya_outer_call", default=False)
+
+
+@contextmanager
+def inner_call() -> Iterator[None]:
+    """Mark the next public call of this context as part of one that has run the process-wide hooks.
+
+    Only that one call: what its hooks call in turn is a call of its own, with the process-wide hooks.
+    """
+    token = _outer_call.set(True)
+    try:
+        yield
+    finally:
+        _outer_call.reset(token)
+
+
+def _take_outer_call() -> bool:
+    inside = _outer_call.get()
+    if inside:
+        _outer_call.set(False)
+    return inside
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +132,6 @@ class CallHooks:
     on_predict_end: Any = None
     hooks_raise: bool | None = None
     hooks_timeout: float | None = None
-    process_defaults: bool = True
-    """False where an outer call has run the process-wide defaults already."""
 
     def timeout(self) -> float | None:
         """The hooks' timeout in seconds, checked; raises `OptionError` (a `ValueError`)."""
@@ -137,7 +164,7 @@ class HookedRuntime(HookRegistry):
             call.hooks,
             call.on_predict_start,
             call.on_predict_end,
-            process_defaults=call.process_defaults,
+            process_defaults=not _take_outer_call(),
         )
         timeout = call.timeout()
         policy = HookPolicy(
@@ -149,17 +176,23 @@ class HookedRuntime(HookRegistry):
 
 
 def _chain(first: BaseException, later: BaseException) -> None:
-    """Append `later` to the `__context__` chain of `first`, which is what gets raised."""
-    node: BaseException | None = later
+    """Make `later` the `__context__` of `first`, which is what gets raised; nothing is lost and no circle closed."""
+    before = first.__context__
     seen = {id(first)}
-    while node is not None and id(node) not in seen:
-        seen.add(id(node))
-        if node.__context__ is not None and id(node.__context__) in seen:
-            node.__context__ = None  # raised while `first` was handled: would close a circle
-        node = node.__context__
-    node, seen = first, {id(later)}
-    while node.__context__ is not None and id(node) not in seen:
+    node: BaseException = later
+    while id(node) not in seen and node.__context__ is not None and id(node.__context__) not in seen:
         seen.add(id(node))
         node = node.__context__
-    if id(node) not in seen:
-        node.__context__ = later
+    if node is first:
+        return
+    seen.add(id(node))
+    # `later` was raised while `first` was handled: its own chain ends in `first`, and there takes the older context.
+    node.__context__ = before if before is not None and id(before) not in seen else None
+    first.__context__ = later
+
+
+def _graver(first: BaseException | None, later: BaseException) -> BaseException:
+    """Of two end hooks' failures the first is raised, but an interrupt is never lost behind an error."""
+    if first is None or (isinstance(first, Exception) and not isinstance(later, Exception)):
+        return later
+    return first

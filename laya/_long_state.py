@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 from laya._lowering import lower_questions
-from laya._pipeline.engine import Engine
+from laya._pipeline.engine import Engine, empty_result
 from laya._pipeline.states import check_states, state_text
 from laya._pipeline.windows import Window, merge_windows, plan_windows
 from laya.errors import OptionError
@@ -38,35 +39,38 @@ class LongState:
         """Tokenize the state once and place the windows; raises before any hook has run."""
         check_states([state])
         heads = engine.heads(questions, budgets)
-        if not heads:
-            return cls([state])
         resolved = engine.budgets(*budgets)
-        room = min(head.room for head in heads)
+        room = min((head.room for head in heads), default=None)
         ids = engine.tokenizer.encode([state_text(state)])[0]
         plan = plan_windows(len(ids), room, window, stride, (resolved.max_len, resolved.head_max_len))
         if not plan.spans:
-            return cls([state])
-        windows = tuple(Window(start, end, engine.tokenizer.decode(ids[start:end])) for start, end in plan.spans)
+            return cls([state], size=plan.size)
+        windows = tuple(
+            Window(start, end, engine.tokenizer.decode(ids[start:end])) for start, end in plan.spans
+        )
         texts = tuple(piece.text for piece in windows)
         return cls(list(texts), windows, plan.size, _planned=texts)
 
     def check_room(self, engine: Engine, ctx: PredictContext) -> None:
         """Refuse questions or budgets of a start hook that leave less room than the windows need."""
-        if not self._as_planned(ctx):
-            return
         heads = engine.heads(lower_questions(ctx.questions), (ctx.max_len, ctx.head_max_len))
         room = min((head.room for head in heads), default=self.size)
         if room < self.size:
             raise OptionError(
-                f"a start hook left room for {room} tokens, the windows of this scan have {self.size}; "
-                "pass a smaller window or replace ctx.states as well"
+                f"a start hook left room for {room} tokens beside the questions, the window of this scan has "
+                f"{self.size}; pass a smaller window"
             )
 
     def merge(self, ctx: PredictContext) -> Any:
         """The call's one result. A hook's payload is copied, never changed."""
         results = ctx.results
-        if not results:
+        if results is None:
             raise OptionError("a hook left this call without a result; answer a single state with one result")
+        if not results:
+            warnings.warn(
+                "a hook left no states to score: there are no answers", RuntimeWarning, stacklevel=3
+            )
+            results = [{**empty_result(), "run_id": ctx.run_id}]
         if len(results) == 1:
             result = dict(results[0])
             result["usage"] = {**(result.get("usage") or {}), "windows": self.scored}
@@ -79,4 +83,4 @@ class LongState:
         return merged
 
     def _as_planned(self, ctx: PredictContext) -> bool:
-        return bool(self.windows) and isinstance(ctx.states, list) and tuple(ctx.states) == self._planned
+        return bool(self.windows) and tuple(ctx.states) == self._planned

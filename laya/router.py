@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 from laya._base_agent import BaseAgent, check_batch_size
 from laya._checkpoints.catalog import ATTACHED, Catalog, SourceLike
 from laya._checkpoints.residency import Residency
-from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle
+from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle, inner_call
 from laya._lowering import lower_questions
-from laya._pipeline.windows import check_window_options
 from laya._requests import Request, group_contexts, parse_requests
 from laya._routing.rules import RouteDecision, route
 from laya.errors import LayaError, OptionError, StateError
@@ -69,8 +68,10 @@ class Router(HookedRuntime):
         super().__init__(
             CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), hooks_concurrent
         )
-        if isinstance(max_loaded, bool) or not isinstance(max_loaded, int) or max_loaded < 1:
-            raise OptionError(f"max_loaded must be a positive whole number, got {max_loaded!r}", option="max_loaded")
+        if type(max_loaded) is not int or max_loaded < 1:
+            raise OptionError(
+                f"max_loaded must be a positive whole number, got {max_loaded!r}", option="max_loaded"
+            )
         self._catalog = Catalog.build(models, standalone_repos=standalone_repos)
         self._default = self._catalog.resolve_name(default)
         self._lang_guess = lang_guess
@@ -143,7 +144,7 @@ class Router(HookedRuntime):
             CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
         )
         request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
-        ctx = self._run_one(request, lifecycle, partial(_predict_states, batch_size=None))
+        ctx = self._run_one(request, lifecycle, _system_one)
         return ctx.results[0]  # type: ignore[index, return-value]
 
     system_one = predict
@@ -182,8 +183,11 @@ class Router(HookedRuntime):
         for name, members in by_model.items():
             agent = self._load(name, lifecycle)
             contexts = [self._context(*routed[index], name, agent) for index in members]
-            languages = {ctx.run_id: routed[i][0].lang for ctx, i in zip(contexts, members, strict=True)}
-            self._run(contexts, languages, lifecycle, partial(_predict_states, batch_size=size))
+            languages = {
+                ctx.run_id: _language_of(agent, routed[index][0].lang)
+                for ctx, index in zip(contexts, members, strict=True)
+            }
+            self._run(contexts, languages, lifecycle, partial(_predict_batch, batch_size=size))
             results |= {index: _first(ctx) for index, ctx in zip(members, contexts, strict=True)}
         return [results[index] for index in range(len(routed))]
 
@@ -220,9 +224,9 @@ class Router(HookedRuntime):
         scan = {"window": window, "stride": stride, "aggregate": aggregate, "batch_size": batch_size}
         inferred: list[bool] = []
 
-        def predict(agent: Any, states: list[Any], asked: Any, budgets: Any, language: str | None) -> list[Any]:
+        def predict(*call: Any) -> list[Any]:
             inferred.append(True)
-            return [_predict_long(agent, each, asked, budgets, language, scan) for each in states]
+            return _predict_long(*call, scan=scan)
 
         ctx = self._run_one(request, lifecycle, predict)
         result = _first(ctx)
@@ -236,7 +240,9 @@ class Router(HookedRuntime):
 
     def preload(self, names: Sequence[str] | None = None) -> None:
         """Build checkpoints, all by default, and raise `max_loaded` to fit; fires `on_load` for each build."""
-        wanted = self._catalog.names if names is None else [self._catalog.resolve_name(name) for name in names]
+        wanted = (
+            self._catalog.names if names is None else [self._catalog.resolve_name(name) for name in names]
+        )
         self._residency.reserve(set(wanted))
         for name in wanted:
             self.load(name)
@@ -251,7 +257,9 @@ class Router(HookedRuntime):
     def attach(self, name: str, agent: Any) -> Any:
         """Register an agent under a name, known or new, and return it; fires no `on_load`, evicts nothing."""
         if not callable(getattr(agent, "predict", None)):
-            raise OptionError(f"attach takes an agent with predict(), got {type(agent).__name__}", option="agent")
+            raise OptionError(
+                f"attach takes an agent with predict(), got {type(agent).__name__}", option="agent"
+            )
         with self._attaching:
             self._catalog = self._catalog.with_attached(name)
         self._residency.put(self._catalog.resolve_name(name), agent)
@@ -305,7 +313,9 @@ class Router(HookedRuntime):
     def _resolved(self, decision: Any) -> RouteDecision:
         """The decision that stands after the hooks: any mapping with a `model`, which may be an alias."""
         if not isinstance(decision, Mapping) or not isinstance(decision.get("model"), str):
-            raise OptionError("an on_route hook must leave ctx.decision a dict that names a 'model'", option="decision")
+            raise OptionError(
+                "an on_route hook must leave ctx.decision a dict that names a 'model'", option="decision"
+            )
         name = self._catalog.resolve_name(decision["model"])
         source = self._catalog.source(name)
         known = {
@@ -362,27 +372,30 @@ class Router(HookedRuntime):
 
         def infer(pending: list[PredictContext]) -> None:
             for group in group_contexts(pending, languages):
+                states = [_first_state(ctx) for ctx in group]
+                questions = lower_questions(group[0].questions)
                 budgets = (group[0].max_len, group[0].head_max_len)
-                states = [state for ctx in group for state in ctx.states[:1]]
-                if len(states) < len(group):
-                    raise StateError("a start hook left a call without a state; give ctx.states one state")
-                results = predict(
-                    agent, states, lower_questions(group[0].questions), budgets, languages[group[0].run_id]
-                )
+                with inner_call():
+                    results = predict(agent, states, questions, budgets, languages[group[0].run_id])
                 for ctx, result in zip(group, results, strict=True):
-                    ctx.results = [{**result, "routing": routings[ctx.run_id], "run_id": ctx.run_id}]
+                    ctx.results = [{**result, "run_id": ctx.run_id}]
             for ctx in contexts:
                 _add_routing(ctx, routings[ctx.run_id])
 
         lifecycle.run(contexts, infer)
 
 
+def _first_state(ctx: PredictContext) -> Any:
+    if not ctx.states:
+        raise StateError("a start hook left a call without a state; give ctx.states one state")
+    return ctx.states[0]
+
+
 def _add_routing(ctx: PredictContext, routing: dict[str, Any]) -> None:
     """Give a hook's payload its routing, on a copy, unless it has one."""
     if ctx.results is not None:
         ctx.results = [
-            {**result, "routing": dict(routing)} if isinstance(result, dict) and "routing" not in result else result
-            for result in ctx.results
+            result if "routing" in result else {**result, "routing": dict(routing)} for result in ctx.results
         ]
 
 
@@ -392,7 +405,17 @@ def _first(ctx: PredictContext) -> Any:
     return ctx.results[0]
 
 
-def _predict_states(
+def _system_one(
+    agent: Any, states: list[Any], questions: Any, budgets: tuple[int | None, int | None], lang: str | None
+) -> list[Any]:
+    call = agent.system_one if callable(getattr(agent, "system_one", None)) else agent.predict
+    return [
+        call(state, questions, **_given(max_len=budgets[0], head_max_len=budgets[1], lang=lang))
+        for state in states
+    ]
+
+
+def _predict_batch(
     agent: Any,
     states: list[Any],
     questions: Any,
@@ -401,24 +424,35 @@ def _predict_states(
     *,
     batch_size: int | None,
 ) -> list[Any]:
-    if isinstance(agent, BaseAgent):
-        return agent.predict_inside(states, questions, budgets, batch_size, lang)
-    given = _given(max_len=budgets[0], head_max_len=budgets[1])
-    if callable(getattr(agent, "predict_batch", None)):
-        return list(agent.predict_batch(states, questions, **_given(batch_size=batch_size), **given))
-    return [agent.predict(state, questions, **given) for state in states]
+    if not callable(getattr(agent, "predict_batch", None)):
+        return _system_one(agent, states, questions, budgets, lang)
+    options = _given(batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1], lang=lang)
+    results = list(agent.predict_batch(states, questions, **options))
+    if len(results) == 1 and len(states) > 1:  # an agent's hook answered the whole call with one result
+        return [dict(results[0]) for _ in states]
+    if len(results) != len(states):
+        raise LayaError(
+            f"{type(agent).__name__}.predict_batch gave {len(results)} results for {len(states)} states"
+        )
+    return results
 
 
 def _predict_long(
-    agent: Any, state: Any, questions: Any, budgets: tuple[int | None, int | None], lang: str | None, scan: Any
-) -> Any:
-    check_window_options(scan["window"], scan["stride"], scan["aggregate"])
-    size = check_batch_size(scan["batch_size"])
-    if isinstance(agent, BaseAgent):
-        return agent.predict_long_inside(state, questions, scan["window"], scan["stride"], budgets, size, lang)
-    return agent.predict_long(
-        state, questions, **_given(**scan, lang=lang, max_len=budgets[0], head_max_len=budgets[1])
-    )
+    agent: Any,
+    states: list[Any],
+    questions: Any,
+    budgets: tuple[int | None, int | None],
+    lang: str | None,
+    *,
+    scan: Mapping[str, Any],
+) -> list[Any]:
+    options = _given(**scan, lang=lang, max_len=budgets[0], head_max_len=budgets[1])
+    return [agent.predict_long(state, questions, **options) for state in states]
+
+
+def _language_of(agent: Any, lang: str | None) -> str | None:
+    """`lang` where the agent has temperatures for it; elsewhere it would only split what can share a pass."""
+    return lang if isinstance(agent, BaseAgent) and agent.temperatures(lang) is not None else None
 
 
 def _given(**options: Any) -> dict[str, Any]:

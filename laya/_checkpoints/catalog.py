@@ -101,8 +101,9 @@ class Catalog:
 
     def with_attached(self, name: str) -> Catalog:
         """Know `name` too, which stands for an agent that was built elsewhere; a known name stays as it is."""
-        if not isinstance(name, str) or not name.strip():
-            raise OptionError(f"a checkpoint's name must be a non-empty string, not {name!r:.40}", option="name")
+        if not isinstance(name, str) or not name.strip():  # type: ignore[redundant-expr]  # callers may be untyped
+            message = f"a checkpoint's name must be a non-empty string, not {name!r:.40}"
+            raise OptionError(message, option="name")
         if self._find(name) is not None:
             return self
         return Catalog(MappingProxyType({**self.sources, name.strip(): ATTACHED}))

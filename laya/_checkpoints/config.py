@@ -143,11 +143,11 @@ class ConfinedTemperatures:
             self._replaced.append(f"{name}={_short(value)} -> {usable:g}")
         return usable
 
-    def warn(self, path: Path) -> None:
+    def warn(self, source: Path | str) -> None:
         """Name all that was replaced in one warning, if anything was."""
         if self._replaced:
             warnings.warn(
-                f"{path}: temperatures must lie in [{LOWEST_TEMPERATURE:g}, {HIGHEST_TEMPERATURE:g}]; "
+                f"{source}: temperatures must lie in [{LOWEST_TEMPERATURE:g}, {HIGHEST_TEMPERATURE:g}]; "
                 f"replaced {', '.join(self._replaced)}. The probabilities they give are not calibrated.",
                 RuntimeWarning,
                 stacklevel=3,

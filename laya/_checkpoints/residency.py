@@ -64,7 +64,8 @@ class Residency:
                 if build is None:
                     build = self._builds[name] = _Build()
                     break
-                self._changed.wait_for(lambda waited=build: waited.done)
+                while not build.done:
+                    self._changed.wait()
                 if build.error is not None:
                     raise build.error
                 if build.agent is not None:

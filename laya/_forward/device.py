@@ -41,10 +41,14 @@ def choose_device(requested: str | torch.device | None) -> torch.device:
             f"device must be a torch device such as 'cpu' or 'cuda:0', got {requested!r}", option="device"
         ) from error
     if device.type not in _PREFERENCE:
-        raise OptionError(f"device must be one of {', '.join(_PREFERENCE)}, got {requested!r}", option="device")
+        raise OptionError(
+            f"device must be one of {', '.join(_PREFERENCE)}, got {requested!r}", option="device"
+        )
     if _available(device.type, device.index):
         return device
-    warnings.warn(f"device {str(device)!r} is not available here; using {str(best)!r}", RuntimeWarning, stacklevel=4)
+    warnings.warn(
+        f"device {str(device)!r} is not available here; using {str(best)!r}", RuntimeWarning, stacklevel=4
+    )
     return best
 
 
@@ -59,7 +63,11 @@ def choose_precision(device: torch.device, amp_dtype: str, fast: bool) -> Precis
         return Precision(torch.bfloat16) if fast and _cpu_has_bf16() else Precision()
     if device.type == "mps":
         return Precision(torch.float16) if fast else Precision()
-    if device.type == "cuda" and narrow is torch.bfloat16 and not torch.cuda.is_bf16_supported(including_emulation=False):
+    if (
+        device.type == "cuda"
+        and narrow is torch.bfloat16
+        and not torch.cuda.is_bf16_supported(including_emulation=False)
+    ):
         narrow = torch.float16
     return Precision(narrow) if fast else Precision(torch.float32, narrow)
 

@@ -38,12 +38,14 @@ def build_network(encoder_config: Mapping[str, Any], config: CheckpointConfig, p
             network = DecisionNetwork(encoder, settings.hidden_size, config.head_layers, config.actions)
     except (ValueError, KeyError, TypeError, AttributeError, AssertionError, ZeroDivisionError) as error:
         raise CheckpointFormatError(
-            f"{path}: transformers can't build this encoder ({error}); a newer transformers may know it", path=path
+            f"{path}: transformers can't build this encoder ({error}); a newer transformers may know it",
+            path=path,
         ) from error
     problem = rope.mismatch(encoder_config, encoder)
     if problem:
         raise CheckpointFormatError(
-            f"{path}: {problem}; this transformers release would answer wrongly, install a newer one", path=path
+            f"{path}: {problem}; this transformers release would answer wrongly, install a newer one",
+            path=path,
         )
     return network
 
@@ -57,7 +59,7 @@ def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor
     try:
         with safe_open(str(path), framework="pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            wanted = dict(network.named_parameters())
+            wanted: dict[str, torch.Tensor] = dict(network.named_parameters())
             wanted |= {name: buffer for name, buffer in network.named_buffers() if name in _CARRIED}
             _compare(path, shapes, {name: tuple(tensor.shape) for name, tensor in wanted.items()})
             for name in wanted:
@@ -69,7 +71,9 @@ def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor
         ) from error
     except FileNotFoundError as error:
         raise CheckpointFormatError(f"{path} can't be opened: {error}", path=path) from error
-    left = [name for name, tensor in [*network.named_parameters(), *network.named_buffers()] if tensor.is_meta]
+    left = [
+        name for name, tensor in [*network.named_parameters(), *network.named_buffers()] if tensor.is_meta
+    ]
     if left:
         raise CheckpointFormatError(f"{path} leaves {_listed(left)} without values", path=path)
 
@@ -86,7 +90,8 @@ def _compare(path: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[s
     for name, shape in wanted.items():
         if name in found and found[name] != shape:
             raise CheckpointFormatError(
-                f"{path}: {name} has shape {list(found[name])}, the configuration asks for {list(shape)}", path=path
+                f"{path}: {name} has shape {list(found[name])}, the configuration asks for {list(shape)}",
+                path=path,
             )
 
 

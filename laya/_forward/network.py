@@ -46,7 +46,9 @@ class DecisionNetwork(nn.Module):
         self.encoder = encoder
         self.head = DecisionHead(width, head_layers)
         self.type_emb = nn.Embedding(3, width)
-        self.scorer = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
+        self.scorer = nn.Sequential(
+            nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1)
+        )
         self.act_head = nn.Sequential(
             nn.Linear(width + ACTION_FEATURES, ACTION_WIDTH), nn.GELU(), nn.Linear(ACTION_WIDTH, actions)
         )
@@ -54,7 +56,12 @@ class DecisionNetwork(nn.Module):
         self.register_buffer("temperature", torch.ones(3))
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, marker_pos: Tensor, marker_mask: Tensor, qtype: Tensor
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        marker_pos: Tensor,
+        marker_mask: Tensor,
+        qtype: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """`[n, L]` ids and mask, `[n, K]` marker positions and mask, `[n]` types -> `[n, K]`, `[n, A]` logits, F32."""
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state

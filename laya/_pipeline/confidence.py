@@ -33,7 +33,9 @@ class ConfidenceGate:
         if not isinstance(min_confidence, Mapping):
             return cls(default=_threshold("min_confidence", min_confidence))
         if not min_confidence:
-            raise OptionError("min_confidence is an empty dict; name a bucket or 'default', or pass None for no gate")
+            raise OptionError(
+                "min_confidence is an empty dict; name a bucket or 'default', or pass None for no gate"
+            )
         thresholds = {}
         for key, value in min_confidence.items():
             if key != "default" and key not in BUCKETS:
@@ -75,7 +77,8 @@ class ConfidenceGate:
         if not self.by_bucket or kind not in KINDS:
             return self.default
         options = 2 if kind == "noul" else len(answer.get("probabilities") or ())
-        return self.by_bucket.get(bucket(kind, options), self.default)
+        # A payload without probabilities doesn't tell how many options it chose among.
+        return self.by_bucket.get(bucket(kind, options), self.default) if options else self.default
 
 
 def _confidence(answer: Mapping[str, Any]) -> float | None:
@@ -89,6 +92,6 @@ def _confidence(answer: Mapping[str, Any]) -> float | None:
 
 
 def _threshold(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= value <= 1.0:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
         raise OptionError(f"{name} must be a number from 0 to 1, got {value!r}")
     return float(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from laya._pipeline.batches import Batch, PassCost, pad_rows, plan_passes
 from laya._pipeline.calibration import Temperatures
 from laya._pipeline.questions import Question, parse_questions
 from laya._pipeline.sequences import Budgets, Head, IdArray, build_head, sequence_ids
-from laya._pipeline.states import check_states, cut_from_left, state_text
+from laya._pipeline.states import check_state_contents, check_states, cut_from_left, state_text
 from laya._pipeline.tokenizer import TextTokenizer
 from laya.errors import OptionError
 
@@ -27,6 +27,10 @@ RESULT_MODEL = "laya-rl-agent"
 
 _WINDOW_ROWS = 2048
 """Rows that are encoded, sorted and answered together; bounds the memory of a call."""
+_WINDOW_CHARACTERS = 400_000
+"""Text that is encoded together: bounds the memory of a call over long states."""
+_ENCODED_TOGETHER = 64
+"""Texts that the tokenizer works on at once: what it keeps beside the ids is many times as large."""
 _HEAD_CACHE = 512
 """Question heads kept across calls."""
 
@@ -65,6 +69,9 @@ class _StateWork:
     """One state on its way through a call."""
 
     ids: IdArray
+    """The tokens that may fit beside a question."""
+    tokens: int
+    """How many tokens the whole state has."""
     from_left: bool
     answers: list[tuple[list[float], float] | None]
     """For each question its option logits and its act probability."""
@@ -114,13 +121,14 @@ class Engine:
         heads = self.heads(questions, budgets, validate=bool(states))
         if not states or not heads:
             return [empty_result() for _ in states]
+        check_state_contents(states)
         chosen = temperatures or self.temperatures
         scales = [chosen.of(head.question.kind, len(head.question.options)) for head in heads]
         max_len = self.budgets(*budgets).max_len
         results: list[dict[str, Any]] = []
         with _progress(len(states), options.show_progress) as bar:
-            for window in self._windows(states, len(heads), options):
-                work = self._encode(states, window, len(heads))
+            for window in _windows(tuple(states), len(heads), options.batch_size):
+                work = self._encode(window, heads)
                 for rows in self._plan(work, heads, max_len, options):
                     self._run(rows, work, heads, max_len)
                     if bar is not None:
@@ -145,7 +153,8 @@ class Engine:
         with self._heads_lock:
             if key in self._heads:
                 self._heads.move_to_end(key)
-                return self._heads[key]
+                # Equal ids and labels (1 and True) differ as keys of a JSON answer: the caller's own come back.
+                return replace(self._heads[key], question=question)
         head = build_head(question, self.tokenizer.encode, self.tokenizer.special, budgets)
         with self._heads_lock:
             self._heads[key] = head
@@ -153,19 +162,18 @@ class Engine:
                 self._heads.popitem(last=False)
         return head
 
-    def _windows(self, states: Sequence[Any], heads: int, options: BatchOptions) -> Iterator[range]:
-        step = max(1, _WINDOW_ROWS // heads)
-        if options.batch_size is not None:
-            step = options.batch_size * max(1, step // options.batch_size)
-        for start in range(0, len(states), step):
-            yield range(start, min(start + step, len(states)))
-
-    def _encode(self, states: Sequence[Any], window: range, heads: int) -> list[_StateWork]:
-        encoded = self.tokenizer.encode([state_text(states[index], index) for index in window])
-        return [
-            _StateWork(np.asarray(ids, dtype=np.int64), cut_from_left(states[index]), [None] * heads, waiting=heads)
-            for index, ids in zip(window, encoded, strict=True)
-        ]
+    def _encode(self, window: Sequence[tuple[str, bool]], heads: Sequence[Head]) -> list[_StateWork]:
+        room = max(head.room for head in heads)
+        work = []
+        for start in range(0, len(window), _ENCODED_TOGETHER):
+            together = window[start : start + _ENCODED_TOGETHER]
+            for (_, from_left), ids in zip(
+                together, self.tokenizer.encode([t for t, _ in together]), strict=True
+            ):
+                kept = ids[max(0, len(ids) - room) :] if from_left else ids[:room]
+                array = np.asarray(kept, dtype=np.int64)
+                work.append(_StateWork(array, len(ids), from_left, [None] * len(heads), waiting=len(heads)))
+        return work
 
     def _plan(
         self, work: Sequence[_StateWork], heads: Sequence[Head], max_len: int, options: BatchOptions
@@ -179,7 +187,7 @@ class Engine:
             return
         order = list(range(len(work)))
         if options.sort_by_length:
-            order.sort(key=lambda state: len(work[state].ids))
+            order.sort(key=lambda state: work[state].tokens)
         for start in range(0, len(order), options.batch_size):
             together = order[start : start + options.batch_size]
             yield [(state, head) for state in together for head in range(len(heads))]
@@ -209,6 +217,22 @@ def empty_result() -> dict[str, Any]:
     return {"model": RESULT_MODEL, "answers": {}, "usage": {"input_tokens": 0, "output_tokens": 0}}
 
 
+def _windows(states: Sequence[Any], heads: int, batch_size: int | None) -> Iterator[list[tuple[str, bool]]]:
+    """Yield the states' texts, and whether they are cut from the left, in bounded runs of whole passes."""
+    rows, multiple = max(1, _WINDOW_ROWS // heads), batch_size or 1
+    window: list[tuple[str, bool]] = []
+    characters = 0
+    for index, state in enumerate(states):
+        text = state_text(state, index)
+        window.append((text, cut_from_left(state)))
+        characters += len(text)
+        if len(window) % multiple == 0 and (len(window) >= rows or characters >= _WINDOW_CHARACTERS):
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
+
+
 def _row_length(item: _StateWork, head: Head, max_len: int) -> int:
     return min(max_len, len(head.ids) + min(head.room, len(item.ids)) + 1)
 
@@ -231,7 +255,7 @@ def _result(item: _StateWork, heads: Sequence[Head], scales: Sequence[float]) ->
 
 
 def _usage(item: _StateWork, heads: Sequence[Head]) -> dict[str, Any]:
-    count = len(item.ids)
+    count = item.tokens
     dropped = {head.question.id: max(0, count - head.room) for head in heads}
     usage: dict[str, Any] = {
         "input_tokens": item.input_tokens,

@@ -61,24 +61,28 @@ def parse_questions(questions: Any) -> tuple[Question, ...]:
 
 def _parse_question(qid: Hashable, definition: Any) -> Question:
     if not isinstance(qid, str | int) or (isinstance(qid, str) and not qid.strip()):
-        raise QuestionError(f"a question id must be a non-blank string or an integer, got {qid!r}", question_id=qid)
+        raise QuestionError(
+            f"a question id must be a non-blank string or an integer, got {qid!r}", question_id=qid
+        )
     if not isinstance(definition, Mapping):
         raise _error(qid, f"the definition must be a dict, got {type(definition).__name__}")
     kind = definition.get("type")
     if kind not in KINDS:
         raise _error(qid, f"unknown 'type' {_short(kind)}; use 'choice', 'score' or 'noul'")
-    if definition.get("labels") is not None and kind != "noul":
+    if "labels" in definition and kind != "noul":
         raise _error(qid, f"'labels' only renames the answers of a noul question, this one is a {kind}")
     instructions = _instructions(qid, definition)
     build = {"choice": _choice, "score": _score, "noul": _noul}[kind]
     options, labels, legend = build(qid, definition)
-    order = _option_order(qid, definition.get("option_order"), len(options))
+    order = (
+        _option_order(qid, definition["option_order"], len(options)) if "option_order" in definition else None
+    )
     return Question(qid, kind, instructions, options, labels, legend, order)
 
 
 def _instructions(qid: Hashable, definition: Mapping[str, Any]) -> str:
     value = definition.get("instructions")
-    if value is None or (isinstance(value, list | dict) and not value):
+    if value is None or (isinstance(value, list | tuple | dict) and not value):
         value = ""
     text = value if isinstance(value, str) else _described(qid, "instructions", value)
     if not text.strip():
@@ -86,11 +90,13 @@ def _instructions(qid: Hashable, definition: Mapping[str, Any]) -> str:
     return text
 
 
-def _choice(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
+def _choice(
+    qid: Hashable, definition: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
     criteria = definition.get("criteria")
     if isinstance(criteria, Mapping):
         pairs = list(criteria.items())
-    elif isinstance(criteria, list | tuple):
+    elif isinstance(criteria, list):
         pairs = [(label, None) for label in criteria]
     else:
         raise _error(
@@ -116,9 +122,11 @@ def _choice(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ..
     return options, tuple(label for label, _ in pairs), ()
 
 
-def _score(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
+def _score(
+    qid: Hashable, definition: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
     levels = definition.get("criteria")
-    if not isinstance(levels, list | tuple):
+    if not isinstance(levels, list):
         raise _error(
             qid,
             "a score question takes 'criteria' as a list of level descriptions, lowest first, "
@@ -137,13 +145,16 @@ def _score(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...
     return options, tuple(str(index) for index in range(len(legend))), legend
 
 
-def _noul(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
+def _noul(
+    qid: Hashable, definition: Mapping[str, Any]
+) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
     criteria = definition.get("criteria")
     if criteria is None:
         criteria = {}
     if not isinstance(criteria, Mapping):
         raise _error(
-            qid, f"a noul question takes 'criteria' as {{'true': ..., 'false': ...}}, got {type(criteria).__name__}"
+            qid,
+            f"a noul question takes 'criteria' as {{'true': ..., 'false': ...}}, got {type(criteria).__name__}",
         )
     texts = {_truth_key(key): value for key, value in criteria.items()}
     if not set(texts) <= set(_NOUL_KEYS):
@@ -167,17 +178,17 @@ def _noul_labels(qid: Hashable, labels: Any) -> dict[str, str]:
     exact = isinstance(labels, Mapping) and set(labels) == set(_NOUL_KEYS)
     names = [name.strip() for name in labels.values() if isinstance(name, str)] if exact else []
     if len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise _error(qid, "noul 'labels' must map exactly 'true' and 'false' to two distinct non-empty strings")
-    return dict(labels)
+        raise _error(
+            qid, "noul 'labels' must map exactly 'true' and 'false' to two distinct non-empty strings"
+        )
+    return {key: name.strip() for key, name in labels.items()}
 
 
 def _truth_key(key: Any) -> Any:
-    return str(key).lower() if isinstance(key, bool) else key
+    return str(key).lower() if isinstance(key, bool | str) else key
 
 
-def _option_order(qid: Hashable, order: Any, count: int) -> tuple[int, ...] | None:
-    if order is None:
-        return None
+def _option_order(qid: Hashable, order: Any, count: int) -> tuple[int, ...]:
     slots = list(order) if isinstance(order, Sequence) and not isinstance(order, str) else None
     if slots is None or any(type(slot) is not int for slot in slots) or sorted(slots) != list(range(count)):
         raise _error(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from laya._pipeline.questions import json_text
@@ -22,6 +23,13 @@ def check_states(states: Any) -> None:
             raise StateError(f"states[{index}] is None; pass a string, a dict or a list")
 
 
+def check_state_contents(states: Sequence[Any]) -> None:
+    """Refuse a state that can't be written as JSON before any of them is answered; raises `StateError`."""
+    for index, state in enumerate(states):
+        if not isinstance(state, str):
+            state_text(state, index)
+
+
 def state_text(state: Any, index: int = 0) -> str:
     """The text of one state: a string as it is, anything else as JSON without ASCII escapes."""
     if isinstance(state, str):
@@ -30,7 +38,9 @@ def state_text(state: Any, index: int = 0) -> str:
         return json_text(state)
     except (TypeError, ValueError, RecursionError) as error:
         # The message of json names types only, never the values.
-        raise StateError(f"states[{index}] can't be written as JSON ({error}); pass text or JSON values") from error
+        raise StateError(
+            f"states[{index}] can't be written as JSON ({error}); pass text or JSON values"
+        ) from error
 
 
 def cut_from_left(state: Any) -> bool:

@@ -34,11 +34,13 @@ class TextTokenizer:
             raise CheckpointFormatError(f"{path} is no readable tokenizer: {error}", path=path) from error
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        ids = {}
+        ids: dict[str, int] = {}
         for role in ("cls", "sep", "mask", "pad"):
             token = getattr(names, role)
-            ids[role] = tokenizer.token_to_id(token)
-            if ids[role] is None:
+            token_id = tokenizer.token_to_id(token)
+            if token_id is not None:
+                ids[role] = token_id
+            else:
                 raise CheckpointFormatError(
                     f"{path} has no token {token!r}, which tokenizer_config.json names as its {role} token",
                     path=path,
@@ -57,8 +59,8 @@ class TextTokenizer:
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of a run of token ids, special tokens left out."""
-        return self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        """The text of a run of token ids; a special token that the text itself named is kept."""
+        return self._tokenizer.decode(list(ids), skip_special_tokens=False)
 
 
 def _without_lone_surrogates(text: str) -> str:

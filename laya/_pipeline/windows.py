@@ -42,23 +42,27 @@ def check_window_options(window: Any, stride: Any, aggregate: Any) -> None:
     if aggregate != "auto":
         raise OptionError(f"aggregate must be 'auto', got {aggregate!r}")
     if window is not None and stride is not None and stride > window:
-        raise OptionError(f"stride {stride} is wider than window {window}: tokens between windows would go unread")
+        raise OptionError(
+            f"stride {stride} is wider than window {window}: tokens between windows would go unread"
+        )
 
 
 def plan_windows(
-    tokens: int, room: int, window: int | None, stride: int | None, budgets: tuple[int, int]
+    tokens: int, room: int | None, window: int | None, stride: int | None, budgets: tuple[int, int]
 ) -> WindowPlan:
     """Place windows over a state of `tokens` tokens of which `room` fit beside the questions.
 
     `budgets` are `(max_len, head_max_len)`; the default window is `max(64, max_len - head_max_len - 8)`,
-    and no window is wider than `room`. Raises `OptionError` if the questions leave no room.
+    and no window is wider than `room` (None where nothing is asked, so that nothing bounds it). Raises
+    `OptionError` if the questions leave no room.
     """
+    wanted = max(MIN_WINDOW, budgets[0] - budgets[1] - _FRAME_TOKENS) if window is None else window
+    room = wanted if room is None else room
     if room < 1:
         raise OptionError(
             f"the questions leave no room for any state within max_len={budgets[0]}; shorten them, lower "
             "head_max_len or raise max_len"
         )
-    wanted = max(MIN_WINDOW, budgets[0] - budgets[1] - _FRAME_TOKENS) if window is None else window
     size = min(wanted, room)
     if window is not None and size < window:
         warnings.warn(
@@ -116,7 +120,7 @@ def _strength(answer: dict[str, Any]) -> float:
 
 
 def merge_usage(usages: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Sum what is numeric (`truncated` counts windows), join lists without repeats, merge mappings."""
+    """Sum what is numeric (`truncated` counts windows), merge mappings, and take a list from the last window."""
     merged: dict[str, Any] = {}
     for usage in usages:
         for key, value in usage.items():
@@ -125,6 +129,5 @@ def merge_usage(usages: Sequence[dict[str, Any]]) -> dict[str, Any]:
             elif isinstance(value, dict):
                 merged[key] = {**merged.get(key, {}), **value}
             elif isinstance(value, list):
-                known = merged.setdefault(key, [])
-                known += [entry for entry in value if entry not in known]
+                merged[key] = list(value)
     return merged

@@ -16,20 +16,21 @@ _NON_LATIN_SHARE = 0.3
 """Share of a line (or of the state) from which another script decides."""
 _CLAUSE_WORDS, _CLAUSE_LETTERS = 3, 12
 """A run of so many words and letters of another script decides, however long the text around it."""
-_MIXED_BELOW = -1.5
-"""Log odds that a line of an English state needs to count as not English: there are many lines to go wrong."""
-_MIXED_BELOW_SHORT = -2.5
+_MIXED_BELOW, _MIXED_BELOW_SHORT = -1.5, -2.5
+"""Log odds that a line (of three words: the second) of an English state needs to be in another language."""
 _SAMPLE_CHARS = 300
 """Characters that tell a text's language; more change nothing."""
-_SCORED_CHARS = 600
-"""Characters of an English text's less plain sentences that are scored one by one, with a tenth of the text."""
-_COMPARED_LINES = 3
+_SCORED_CHARS = 300
+"""Characters of an English state, besides a twentieth of it, that are scored sentence by sentence."""
+_COMPARED_LINES, _COMPARED_CHARS = 3, 100
 _MIXED_SHOWN = 200
 """Characters of a line that a decision repeats."""
 
+
 _LATIN_RUN = regex.compile(r"\p{Latin}+")
 _PIECES = regex.compile(r"(?<=[.!?:;…])[\s\"'“”«»„)]+|[\"“”«»„]+")
-_PARTICLES = frozenset("al da das de del della den der des di do dos du el en et la las le les los van von y zu".split())
+_PARTICLE_WORDS = "al da das de del della den der des di do dos du el en et la las le les los van von y zu"
+_PARTICLES = frozenset(_PARTICLE_WORDS.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Finding:
 
 
 def detect(state: object) -> Finding:
-    """Detect script and language of a state; a state that is mostly English with one other line isn't English."""
+    """Detect script and language; a state that is mostly English with a line in another isn't English."""
     segments = collect_segments(state)
     prose = "\n".join(segment.prose for segment in segments)
     counts = script.count_scripts(prose)
@@ -66,9 +67,6 @@ def _detection(counts: Counter[str], prose: str, **found: object) -> Detection:
     }
     detection.update(found)  # type: ignore[typeddict-item]
     return detection
-
-
-# --- other scripts -------------------------------------------------------------------------------
 
 
 def _find_non_latin(segments: list[Segment], counts: Counter[str]) -> list[Segment] | None:
@@ -99,6 +97,9 @@ def _is_clause(run: str) -> bool:
 
 
 def _non_latin(segments: list[Segment], foreign: list[Segment], counts: Counter[str], prose: str) -> Finding:
+    if len(segments) == 1:
+        segments = list(_pieces(segments))
+        foreign = [segment for segment in segments if _is_non_latin(segment.prose)]
     others = [segment for segment in segments if segment not in foreign and segment.word_count > 1]
     mixed = foreign[0] if foreign and others else None
     detection = _detection(
@@ -111,12 +112,14 @@ def _non_latin(segments: list[Segment], foreign: list[Segment], counts: Counter[
     return Finding(detection, mixed.place if mixed else None)
 
 
-# --- Latin script --------------------------------------------------------------------------------
-
-
 def _latin(segments: list[Segment], counts: Counter[str], prose: str) -> Finding:
     pieces = list(_pieces(segments))
-    unclear = [piece for piece in pieces if not language.is_plainly_english(piece.prose)]
+    shares = [language.plain_english_share(piece.prose) for piece in pieces]
+    # The least English first, as there is a limit to what is scored.
+    unclear = sorted(
+        (item for item in zip(shares, pieces, strict=True) if item[0] < language.PLAIN_ENGLISH),
+        key=lambda item: (item[1].prose.isascii(), item[0], -len(item[1].prose)),
+    )
     if len(unclear) < len(pieces):
         found = language.Identification(language.ENGLISH, 0.0)
     else:
@@ -124,9 +127,10 @@ def _latin(segments: list[Segment], counts: Counter[str], prose: str) -> Finding
         found = language.identify(sample, count_words(sample))
     mixed = None
     if found.is_english is False:
-        mixed = _find_beside_english(segments)
+        mixed = _find_beside_english(segments if len(segments) > 1 else pieces)
     elif len(pieces) > 1:
-        other = _find_other_language(unclear) or _find_among_fragments(unclear)
+        candidates = [piece for _, piece in unclear]
+        other = _find_other_language(candidates, len(prose)) or _find_among_fragments(candidates)
         if other is not None:
             mixed, found = other
     detection = _detection(
@@ -150,24 +154,27 @@ def _pieces(segments: list[Segment]) -> Iterator[Segment]:
             yield from (replace(segment, text=part, prose=part) for part in parts)
 
 
-def _find_other_language(pieces: list[Segment]) -> tuple[Segment, language.Identification] | None:
-    """Find a sentence that isn't English; the longest first, within a budget of characters to score."""
-    counted = [(piece.word_count, piece) for piece in pieces]
-    sentences = [item for item in counted if item[0] > 2 and _reads_as_sentence(item[1].prose)]
-    sentences.sort(key=lambda item: (item[1].prose.isascii(), -item[0]))
-    budget = _SCORED_CHARS + sum(len(piece.prose) for piece in pieces) // 10
-    for words, piece in sentences:
+def _find_other_language(pieces: list[Segment], chars: int) -> tuple[Segment, language.Identification] | None:
+    """Find a sentence that isn't English, within a limit of characters to score that grows with the text."""
+    budget = _SCORED_CHARS + chars // 20
+    for piece in pieces:
+        words = piece.word_count
+        if words < 3 or not _reads_as_sentence(piece.prose):
+            continue
         if budget <= 0:
             break
         budget -= len(piece.prose)
-        found = language.identify(piece.prose[:_SAMPLE_CHARS], words)
+        sample = piece.prose[:_SAMPLE_CHARS]
+        if language.is_english_at_sight(sample):
+            continue
+        found = language.identify(sample, words)
         if found.is_english is False and found.log_odds < (_MIXED_BELOW if words > 3 else _MIXED_BELOW_SHORT):
             return piece, found
     return None
 
 
 def _find_beside_english(segments: list[Segment]) -> Segment | None:
-    """Find the first other line of a text that is mostly not English but has an English line among its longest."""
+    """Find the first other line of a text that isn't English but has an English line among its longest."""
     longest = sorted(segments, key=lambda segment: -len(segment.prose))[:_COMPARED_LINES]
     english = [segment for segment in longest if _is_english(segment)]
     if not english or len(segments) < 2:
@@ -177,12 +184,12 @@ def _find_beside_english(segments: list[Segment]) -> Segment | None:
 
 def _is_english(segment: Segment) -> bool:
     words = segment.word_count
-    return words > 2 and bool(language.identify(segment.prose[:_SAMPLE_CHARS], words).is_english)
+    return words > 2 and bool(language.identify(segment.prose[:_COMPARED_CHARS], words).is_english)
 
 
 def _find_among_fragments(pieces: list[Segment]) -> tuple[Segment, language.Identification] | None:
     """Hear the pieces too short to be heard alone, such as a reply of two words, together."""
-    fragments = [piece for piece in pieces if piece.word_count < 4 and _has_plain_word(piece.prose)]
+    fragments = [piece for piece in pieces if 1 < piece.word_count < 4 and _has_plain_word(piece.prose)]
     prose = "\n".join(piece.prose for piece in fragments)[:_SAMPLE_CHARS]
     found = language.identify(prose, count_words(prose))
     if found.is_english is False and found.log_odds < _MIXED_BELOW_SHORT:
@@ -209,5 +216,6 @@ def _diacritic_rate(prose: str, latin_letters: int) -> float:
     """Give the share of Latin letters that English hasn't: those with a mark, and others outside a to z."""
     if prose.isascii() or not latin_letters:
         return 0.0
-    marked = sum(1 for char in prose if not char.isascii() and script.script_of(char) == script.LATIN)
+    letters = Counter(prose).items()
+    marked = sum(n for char, n in letters if not char.isascii() and script.script_of(char) == script.LATIN)
     return marked / latin_letters

@@ -14,6 +14,7 @@ from laya._routing import script
 MAX_CHARS = 40_000
 """Text past this many characters isn't looked at: of a conversation the oldest, else the end."""
 _MAX_DEPTH = 64
+_PLACE_SHOWN = 80
 
 _MARKUP = regex.compile(r"<!--.*?-->|</?[A-Za-z][^<>\n]{0,400}>|&#?\w{1,10};", regex.DOTALL)
 _CODE_SPAN = regex.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", regex.DOTALL)
@@ -36,7 +37,8 @@ _CODE_LINE = regex.compile(
 )
 _CODE_SIGN = regex.compile(r"[(\[{}=<]")
 _LABEL = regex.compile(r"[>\s*#-]*\p{Latin}[\p{Latin}-]{1,15}:\s+(?=\S)")
-_WORD = regex.compile(r"[\p{L}\p{M}]+(?:['’][\p{L}\p{M}]+)*")
+_WORD = regex.compile(r"\p{L}[\p{L}\p{M}]+")
+_DRAWN_LETTER = regex.compile("[\U0001d400-\U0001d7ff]")
 # A text without spaces between words can hold an address or a name: its Latin parts are read apart.
 _PART = regex.compile(r"[!-~\p{Latin}\p{Mn}]+|[^!-~\p{Latin}\p{Mn}]+")
 # Digits, joining symbols, and a capital inside a word mark an address, an identifier or a product's name.
@@ -74,9 +76,8 @@ def collect_segments(state: object) -> list[Segment]:
     for place, text, is_field in _leaves(_parse_json(state), "", 0):
         if room <= 0:
             break
-        text = text[:room]
+        segments.extend(_read_lines(text[:room], place, is_field))
         room -= len(text)
-        segments.extend(_read_lines(text, place, is_field))
     if isinstance(state, Mapping | list | tuple):
         telling = [segment for segment in segments if " " in segment.prose or not segment.prose.isascii()]
         return telling or segments
@@ -85,7 +86,7 @@ def collect_segments(state: object) -> list[Segment]:
 
 def count_words(prose: str) -> int:
     """Count the words of two letters and more."""
-    return sum(1 for word in _WORD.findall(prose) if len(word) > 1)
+    return len(_WORD.findall(prose))
 
 
 def _parse_json(state: object) -> object:
@@ -117,15 +118,16 @@ def _read_lines(text: str, place: str, is_field: bool) -> Iterator[Segment]:
     for number, line in enumerate(_strip_markup(_readable(text)).splitlines(), 1):
         prose = read_prose(line)
         if prose:
-            yield Segment(line.strip(), prose, f"field {place!r}" if is_field else f"line {number}")
+            yield Segment(
+                line.strip(), prose, f"field {place[:_PLACE_SHOWN]!r}" if is_field else f"line {number}"
+            )
 
 
 def _readable(text: str) -> str:
     """Compose accents, and turn letters that are drawn as mathematical symbols into letters."""
     if text.isascii():
         return text
-    drawn = any("\U0001d400" <= char <= "\U0001d7ff" for char in text)
-    return unicodedata.normalize("NFKC" if drawn else "NFC", text)
+    return unicodedata.normalize("NFKC" if _DRAWN_LETTER.search(text) else "NFC", text)
 
 
 def _strip_markup(text: str) -> str:
@@ -148,9 +150,10 @@ def read_prose(line: str) -> str:
         return ""
     label = _LABEL.match(line)
     line = line[label.end() :] if label else line
-    shouting = _is_shouted(line[:200])
+    tokens = line.split()
+    shouting = _is_shouted(tokens)
     kept = []
-    for token in line.split():
+    for token in tokens:
         if token.islower() and token.isalpha():
             kept.append(token)
             continue
@@ -167,8 +170,9 @@ def _is_code(line: str) -> bool:
     return bool(_CODE_LINE.match(line) or (line[-1] in "{};" and _CODE_SIGN.search(line)))
 
 
-def _is_shouted(line: str) -> bool:
-    return sum(map(str.isupper, line)) > max(3, 0.6 * sum(map(str.isalpha, line)))
+def _is_shouted(tokens: list[str]) -> bool:
+    upper = sum(map(str.isupper, tokens))
+    return upper > 0.6 * len(tokens) and (upper > 1 or len(tokens[0]) > 4)
 
 
 def _is_word(part: str, shouting: bool) -> bool:

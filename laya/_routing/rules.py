@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import regex
 
@@ -81,7 +81,7 @@ class RouteDecision(dict[str, Any]):
         return str(self["reason"])
 
 
-def route(
+def route(  # noqa: PLR0913 - options of the call and of the Router, all by name
     state: object,
     questions: object = None,
     *,
@@ -94,10 +94,10 @@ def route(
     default: str = ENGLISH,
     auto_task_detection: bool = False,
 ) -> RouteDecision:
-    """Choose by model, task, workflow, lang, lang_guess, then by what the text is; `default` where it is silent.
+    """Choose by model, task, workflow, lang, lang_guess, then by the text; `default` where that is silent.
 
-    A state of None is a StateError. An unknown `model` or `task` and a language that is no string are
-    OptionErrors, raised also where something before them decides. What a `lang_guess` raises goes through.
+    A state of None is a StateError. An unknown `model` or `task`, and a language that is no string, are
+    OptionErrors, also where something before them decides. What a `lang_guess` raises goes through.
     """
     if state is None:
         raise StateError("state is None; give a string, a dict or a list of turns")
@@ -112,7 +112,6 @@ def route(
     said = _parse_language("lang", lang)
     workflow = find_workflow(questions)
     detection: Detection | None = None
-
     if "model" in named:
         chosen, reason = named["model"], f"The call asked for the model {named['model']!r}."
     elif "task" in named:
@@ -122,8 +121,8 @@ def route(
         reason = f"The question ids are those of the workflow {workflow!r}."
     elif said is not None:
         chosen, reason = _by_language(catalog, said), f"The call gave the language {_show(lang)}."
-    elif (guess := _guess(state, lang_guess, default_guess)) is not None:
-        chosen, reason = _by_language(catalog, guess[0]), f"{guess[2]} said {_show(guess[1])}."
+    elif (asked := _ask(state, lang_guess, default_guess)) is not None:
+        chosen, reason = _by_language(catalog, asked.is_english), asked.reason
     else:
         finding = detect(state)
         detection = finding.detection
@@ -161,13 +160,18 @@ def _parse_language(option: str, code: object) -> bool | None:
     return None if subtag in _SILENT_CODES else subtag in _ENGLISH_CODES
 
 
-def _guess(state: object, *guesses: LangGuess) -> tuple[bool, str, str] | None:
-    """Ask the call's guess, then the Router's; return what the first that says something means, and its words."""
-    for option, guess in zip(("lang_guess", "The Router's lang_guess"), guesses, strict=True):
+class _Guess(NamedTuple):
+    is_english: bool
+    reason: str
+
+
+def _ask(state: object, call_guess: LangGuess, default_guess: LangGuess) -> _Guess | None:
+    """Ask the call's guess, then the Router's; the first that says something counts."""
+    for whose, guess in (("call", call_guess), ("Router", default_guess)):
         code = guess(state) if callable(guess) else guess
-        is_english = _parse_language(f"what {option} returned" if callable(guess) else option, code)
+        is_english = _parse_language("what lang_guess returned", code)
         if is_english is not None:
-            return is_english, str(code), "The call's lang_guess" if option == "lang_guess" else option
+            return _Guess(is_english, f"The {whose}'s lang_guess says {_show(code)}.")
     return None
 
 

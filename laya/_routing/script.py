@@ -13,21 +13,14 @@ HAN = "han"
 OTHER = "other"
 UNKNOWN = "unknown"
 
-_NAMED = {
-    **{
-        name: name
-        for name in (
-            "cyrillic greek arabic hebrew devanagari han hangul thai bengali tamil telugu gujarati kannada"
-            " malayalam gurmukhi sinhala oriya georgian armenian ethiopic khmer lao myanmar tibetan mongolian"
-            " thaana syriac cherokee bopomofo yi tifinagh nko vai osage adlam javanese balinese sundanese"
-            " cham lisu coptic braille gothic runic ogham"
-        ).split()
-    },
-    "hiragana": KANA,
-    "katakana": KANA,
-    "canadian_aboriginal": "canadian_aboriginal",
-}
-"""Unicode script -> the name reported; a script without a name here is `other`, and is non-Latin all the same."""
+_OWN_NAMES = """
+cyrillic greek arabic hebrew devanagari han hangul thai bengali tamil telugu gujarati kannada malayalam
+gurmukhi sinhala oriya georgian armenian ethiopic khmer lao myanmar tibetan mongolian thaana syriac
+cherokee bopomofo yi tifinagh nko vai osage adlam javanese balinese sundanese cham lisu coptic braille
+gothic runic ogham canadian_aboriginal
+"""
+_NAMED = {name: name for name in _OWN_NAMES.split()} | {"hiragana": KANA, "katakana": KANA}
+"""Unicode script -> the name reported; one without a name here is `other`, and non-Latin all the same."""
 
 _SCRIPT = regex.compile(
     r"(?P<latin>\p{Latin})|(?P<shared>[\p{Common}\p{Inherited}\p{Unknown}])|"
@@ -85,8 +78,8 @@ def non_latin_fraction(counts: Counter[str]) -> float:
 
 
 def non_latin_weight(counts: Counter[str]) -> float:
-    """Give the share of what is said that is not Latin: a letter of a syllabic script says as much as 2.5 Latin ones."""
+    """Give the share of what is said that is not Latin; a syllable says as much as 2.5 letters."""
     foreign = sum(
-        count * (2.5 if script in _SYLLABIC else 1.0) for script, count in counts.items() if script != LATIN
+        n * (2.5 if script in _SYLLABIC else 1.0) for script, n in counts.items() if script != LATIN
     )
     return foreign / (foreign + counts[LATIN]) if foreign else 0.0
