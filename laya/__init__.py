@@ -13,6 +13,7 @@ from laya._version import __version__
 from laya.hooks import AsyncHook, BaseHook, Hook, PredictContext, PredictHook
 
 if TYPE_CHECKING:
+    from laya._forward.onnx_export import export_onnx
     from laya.agent import Agent, load
     from laya.onnx_agent import ONNXAgent
     from laya.questions import Choice, Noul, Score
@@ -23,6 +24,7 @@ _LAZY = {
     "load": "laya.agent",
     "Router": "laya.router",
     "ONNXAgent": "laya.onnx_agent",
+    "export_onnx": "laya._forward.onnx_export",
     "Choice": "laya.questions",
     "Score": "laya.questions",
     "Noul": "laya.questions",
@@ -41,6 +43,7 @@ __all__ = [
     "Router",
     "Score",
     "__version__",
+    "export_onnx",
     "hooks",
     "load",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Lifecycle:
     policy: HookPolicy
     gate: ConfidenceGate | None = None
 
-    def run(self, contexts: Sequence[PredictContext], infer: Infer) -> None:
+    def run(self, contexts: Iterable[PredictContext], infer: Infer) -> None:
         """Start in order, infer what no hook answered, end in reverse order.
 
         Raises the first failure. An end hook's error is raised after all contexts have ended.

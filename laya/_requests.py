@@ -62,7 +62,7 @@ def _parse(index: int, request: Any) -> Request:
 
 
 def group_contexts(
-    contexts: Sequence[PredictContext], languages: Mapping[str, str | None]
+    contexts: Sequence[PredictContext], languages: Mapping[PredictContext, str | None]
 ) -> list[list[PredictContext]]:
     """Split contexts into those that may share a pass: same questions in the same order, same budgets and language."""
     known: dict[int, Any] = {}
@@ -71,16 +71,17 @@ def group_contexts(
         shape = known.get(id(ctx.questions))
         if shape is None:
             shape = known[id(ctx.questions)] = _ordered_key(ctx.questions)
-        groups.setdefault((shape, ctx.max_len, ctx.head_max_len, languages[ctx.run_id]), []).append(ctx)
+        budgets = _ordered_key((ctx.max_len, ctx.head_max_len))
+        groups.setdefault((shape, budgets, languages[ctx]), []).append(ctx)
     return list(groups.values())
 
 
 def _ordered_key(value: Any) -> Any:
     """A hashable stand-in that tells apart what `==` does not: key order, and 1, 1.0 and True."""
     if isinstance(value, Mapping):
-        return "dict", tuple((_ordered_key(key), _ordered_key(item)) for key, item in value.items())
+        return type(value), tuple((_ordered_key(key), _ordered_key(item)) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return "list", tuple(_ordered_key(item) for item in value)
+        return type(value), tuple(_ordered_key(item) for item in value)
     try:
         hash(value)
     except TypeError:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import Lock
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from laya._base_agent import BaseAgent, check_batch_size
@@ -13,6 +14,7 @@ from laya._checkpoints.catalog import ATTACHED, Catalog, SourceLike
 from laya._checkpoints.residency import Residency
 from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle, inner_call
 from laya._lowering import lower_questions
+from laya._pipeline.calibration import language_key
 from laya._requests import Request, group_contexts, parse_requests
 from laya._routing.rules import RouteDecision, route
 from laya.errors import LayaError, OptionError, StateError
@@ -69,9 +71,7 @@ class Router(HookedRuntime):
             CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), hooks_concurrent
         )
         if type(max_loaded) is not int or max_loaded < 1:
-            raise OptionError(
-                f"max_loaded must be a positive whole number, got {max_loaded!r}", option="max_loaded"
-            )
+            raise OptionError(f"max_loaded must be a positive whole number, got {max_loaded!r}", option="max_loaded")
         self._catalog = Catalog.build(models, standalone_repos=standalone_repos)
         self._default = self._catalog.resolve_name(default)
         self._lang_guess = lang_guess
@@ -181,11 +181,10 @@ class Router(HookedRuntime):
             by_model.setdefault(decision["model"], []).append(index)
         results: dict[int, Any] = {}
         for name, members in by_model.items():
-            agent = self._load(name, lifecycle)
+            agent = self._load(name, lifecycle, routed[members[0]][2])
             contexts = [self._context(*routed[index], name, agent) for index in members]
             languages = {
-                ctx.run_id: _language_of(agent, routed[index][0].lang)
-                for ctx, index in zip(contexts, members, strict=True)
+                ctx: _language_of(agent, routed[index][0].lang) for ctx, index in zip(contexts, members, strict=True)
             }
             self._run(contexts, languages, lifecycle, partial(_predict_batch, batch_size=size))
             results |= {index: _first(ctx) for index, ctx in zip(members, contexts, strict=True)}
@@ -236,12 +235,17 @@ class Router(HookedRuntime):
 
     def load(self, name: str) -> Any:
         """The agent of a checkpoint, built on first use; fires `on_evict` for what leaves, then `on_load`."""
-        return self._load(self._catalog.resolve_name(name), self._lifecycle(CallHooks()))
+        resolved = self._catalog.resolve_name(name)
+        return self._load(resolved, self._lifecycle(CallHooks()), PredictContext([], {}).run_id)
 
     def preload(self, names: Sequence[str] | None = None) -> None:
         """Build checkpoints, all by default, and raise `max_loaded` to fit; fires `on_load` for each build."""
+        catalog = self._catalog
         wanted = (
-            self._catalog.names if names is None else [self._catalog.resolve_name(name) for name in names]
+            # One that was attached is there already, or can't be built.
+            [name for name in catalog.names if catalog.source(name) is not ATTACHED]
+            if names is None
+            else [catalog.resolve_name(name) for name in names]
         )
         self._residency.reserve(set(wanted))
         for name in wanted:
@@ -251,18 +255,23 @@ class Router(HookedRuntime):
         """Free a checkpoint, or all; fires `on_evict` for each. A running call keeps its own until it ends."""
         resolved = None if name is None else self._catalog.resolve_name(name)
         lifecycle = self._lifecycle(CallHooks())
-        for gone in self._residency.remove(resolved):
-            lifecycle.emit("on_evict", PredictContext([], {}, model=gone, router=self))
+        self._announce(lifecycle, PredictContext([], {}).run_id, evicted=self._residency.remove(resolved))
 
     def attach(self, name: str, agent: Any) -> Any:
-        """Register an agent under a name, known or new, and return it; fires no `on_load`, evicts nothing."""
-        if not callable(getattr(agent, "predict", None)):
-            raise OptionError(
-                f"attach takes an agent with predict(), got {type(agent).__name__}", option="agent"
-            )
+        """Register an agent under a name, known or new, and return it; fires no `on_load`, evicts nothing.
+
+        `agent` is an `Agent`, an `ONNXAgent`, or anything with their `system_one`, `predict` or `predict_batch`.
+        """
+        if isinstance(agent, type | Router) or not any(
+            callable(getattr(agent, call, None)) for call in ("system_one", "predict", "predict_batch")
+        ):
+            got = f"the class {agent.__name__}" if isinstance(agent, type) else type(agent).__name__
+            raise OptionError(f"attach takes an agent, which has system_one() or predict(), got {got}", option="agent")
         with self._attaching:
-            self._catalog = self._catalog.with_attached(name)
-        self._residency.put(self._catalog.resolve_name(name), agent)
+            catalog = self._catalog.with_attached(name)
+            # The agent goes first: a name that another thread can find must have its agent.
+            self._residency.put(catalog.resolve_name(name), agent)
+            self._catalog = catalog
         return agent
 
     def __enter__(self) -> Self:
@@ -285,17 +294,38 @@ class Router(HookedRuntime):
 
         return Agent(source.repo_or_path, subfolder=source.subfolder, **self._agent_options)
 
-    def _load(self, name: str, lifecycle: Lifecycle) -> Any:
+    def _load(self, name: str, lifecycle: Lifecycle, run_id: str) -> Any:
+        """The agent of a resolved name; `run_id` is the call that it is loaded for."""
         loaded = self._residency.get(name)
-        for gone in loaded.evicted:
-            lifecycle.emit("on_evict", PredictContext([], {}, model=gone, router=self))
-        if loaded.built:
-            lifecycle.emit("on_load", PredictContext([], {}, model=name, agent=loaded.agent, router=self))
+        self._announce(lifecycle, run_id, loaded.evicted, {name: loaded.agent} if loaded.built else {})
         return loaded.agent
+
+    def _announce(
+        self,
+        lifecycle: Lifecycle,
+        run_id: str,
+        evicted: Iterable[str] = (),
+        built: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """Tell hooks what left and what came: all of it, also where a hook fails, since they may keep count.
+
+        Raises the first failure.
+        """
+        about = partial(PredictContext, [], {}, run_id, router=self)
+        events = [("on_evict", about(model=name)) for name in evicted]
+        events += [("on_load", about(model=name, agent=agent)) for name, agent in built.items()]
+        first: Exception | None = None
+        for event, ctx in events:
+            try:
+                lifecycle.emit(event, ctx)
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first
 
     def _decide(self, request: Request, ctx: PredictContext, lifecycle: Lifecycle) -> RouteDecision:
         """Route a request; `ctx` is for the `on_route` hooks, which may replace its decision."""
-        ctx.decision = route(
+        decision = route(
             request.state,
             request.questions,
             catalog=self._catalog,
@@ -307,17 +337,19 @@ class Router(HookedRuntime):
             default=self._default,
             auto_task_detection=self._auto_task_detection,
         )
+        ctx.decision = RouteDecision(decision)
         lifecycle.emit("on_route", ctx)
-        return self._resolved(ctx.decision)
+        return self._resolved(ctx.decision, decision)
 
-    def _resolved(self, decision: Any) -> RouteDecision:
+    def _resolved(self, decision: Any, before: RouteDecision) -> RouteDecision:
         """The decision that stands after the hooks: any mapping with a `model`, which may be an alias."""
         if not isinstance(decision, Mapping) or not isinstance(decision.get("model"), str):
-            raise OptionError(
-                "an on_route hook must leave ctx.decision a dict that names a 'model'", option="decision"
-            )
+            raise OptionError("an on_route hook must leave ctx.decision a dict that names a 'model'", option="decision")
         name = self._catalog.resolve_name(decision["model"])
         source = self._catalog.source(name)
+        if name != before.model:  # what a hook left standing is about the checkpoint that it replaced
+            stale = [key for key in ("repo", "reason") if decision.get(key) == before[key]]
+            decision = {key: value for key, value in decision.items() if key not in stale}
         known = {
             "repo": "/".join(filter(None, (source.repo_or_path, source.subfolder))),
             "reason": "A hook chose it.",
@@ -326,9 +358,7 @@ class Router(HookedRuntime):
         }
         return RouteDecision({"model": name, **known, **decision} | {"model": name})
 
-    def _context(
-        self, request: Request, decision: RouteDecision, run_id: str, name: str, agent: Any
-    ) -> PredictContext:
+    def _context(self, request: Request, decision: RouteDecision, run_id: str, name: str, agent: Any) -> PredictContext:
         return PredictContext(
             [request.state],
             request.questions,
@@ -348,44 +378,49 @@ class Router(HookedRuntime):
         try:
             decision = self._decide(request, routing, lifecycle)
             routing.decision, routing.model = decision, decision["model"]
-            agent = self._load(decision["model"], lifecycle)
+            agent = self._load(decision["model"], lifecycle, routing.run_id)
         except BaseException as error:
             lifecycle.fail([routing], error)
             raise
         ctx = self._context(request, decision, routing.run_id, decision["model"], agent)
-        self._run([ctx], {ctx.run_id: request.lang}, lifecycle, predict)
+        self._run([ctx], {ctx: request.lang}, lifecycle, predict)
         _first(ctx)
         return ctx
 
     def _run(
         self,
         contexts: list[PredictContext],
-        languages: Mapping[str, str | None],
+        languages: Mapping[PredictContext, str | None],
         lifecycle: Lifecycle,
         predict: Predict,
     ) -> None:
         """Run one checkpoint's contexts: start hooks, shared passes, end hooks."""
-        for ctx in contexts:
-            ctx.started_at = time.perf_counter()
-        routings = {ctx.run_id: dict(ctx.decision or {}) for ctx in contexts}
+        # Hooks may write to every field of a context, `run_id` and `decision` too: it is its own key.
+        routings = {ctx: dict(ctx.decision or {}) for ctx in contexts}
         agent = contexts[0].agent
+
+        def starting() -> Iterator[PredictContext]:
+            for ctx in contexts:
+                ctx.started_at = time.perf_counter()
+                yield ctx
 
         def infer(pending: list[PredictContext]) -> None:
             for group in group_contexts(pending, languages):
                 states = [_first_state(ctx) for ctx in group]
                 questions = lower_questions(group[0].questions)
                 budgets = (group[0].max_len, group[0].head_max_len)
-                with inner_call():
-                    results = predict(agent, states, questions, budgets, languages[group[0].run_id])
+                results = predict(agent, states, questions, budgets, languages[group[0]])
                 for ctx, result in zip(group, results, strict=True):
-                    ctx.results = [{**result, "run_id": ctx.run_id}]
+                    ctx.results = [{**result, "run_id": ctx.run_id, "routing": dict(routings[ctx])}]
             for ctx in contexts:
-                _add_routing(ctx, routings[ctx.run_id])
+                _add_routing(ctx, routings[ctx])
 
-        lifecycle.run(contexts, infer)
+        lifecycle.run(starting(), infer)
 
 
 def _first_state(ctx: PredictContext) -> Any:
+    if not isinstance(ctx.states, list | tuple):
+        raise StateError(f"ctx.states must be a list or tuple of one state, got {type(ctx.states).__name__}")
     if not ctx.states:
         raise StateError("a start hook left a call without a state; give ctx.states one state")
     return ctx.states[0]
@@ -408,11 +443,12 @@ def _first(ctx: PredictContext) -> Any:
 def _system_one(
     agent: Any, states: list[Any], questions: Any, budgets: tuple[int | None, int | None], lang: str | None
 ) -> list[Any]:
-    call = agent.system_one if callable(getattr(agent, "system_one", None)) else agent.predict
-    return [
-        call(state, questions, **_given(max_len=budgets[0], head_max_len=budgets[1], lang=lang))
-        for state in states
-    ]
+    calls = (getattr(agent, name, None) for name in ("system_one", "predict"))
+    call = next((call for call in calls if callable(call)), None)
+    if call is None:
+        return _predict_batch(agent, states, questions, budgets, lang, batch_size=None)
+    options = _given(max_len=budgets[0], head_max_len=budgets[1], lang=lang)
+    return [_inner(call, state, questions, **options) for state in states]
 
 
 def _predict_batch(
@@ -427,13 +463,11 @@ def _predict_batch(
     if not callable(getattr(agent, "predict_batch", None)):
         return _system_one(agent, states, questions, budgets, lang)
     options = _given(batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1], lang=lang)
-    results = list(agent.predict_batch(states, questions, **options))
+    results = list(_inner(agent.predict_batch, states, questions, **options))
     if len(results) == 1 and len(states) > 1:  # an agent's hook answered the whole call with one result
         return [dict(results[0]) for _ in states]
     if len(results) != len(states):
-        raise LayaError(
-            f"{type(agent).__name__}.predict_batch gave {len(results)} results for {len(states)} states"
-        )
+        raise LayaError(f"{type(agent).__name__}.predict_batch gave {len(results)} results for {len(states)} states")
     return results
 
 
@@ -447,12 +481,20 @@ def _predict_long(
     scan: Mapping[str, Any],
 ) -> list[Any]:
     options = _given(**scan, lang=lang, max_len=budgets[0], head_max_len=budgets[1])
-    return [agent.predict_long(state, questions, **options) for state in states]
+    options["aggregate"] = scan["aggregate"]  # there None is a mistake, not a default
+    return [_inner(agent.predict_long, state, questions, **options) for state in states]
+
+
+def _inner(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Call an agent without the process-wide hooks: the Router has run them."""
+    with inner_call():
+        return call(*args, **options)
 
 
 def _language_of(agent: Any, lang: str | None) -> str | None:
-    """`lang` where the agent has temperatures for it; elsewhere it would only split what can share a pass."""
-    return lang if isinstance(agent, BaseAgent) and agent.temperatures(lang) is not None else None
+    """The language where the agent has temperatures for it; elsewhere it would only split what can share a pass."""
+    has_own = lang is not None and isinstance(agent, BaseAgent) and agent.temperatures(lang) is not None
+    return language_key(lang) if has_own else None
 
 
 def _given(**options: Any) -> dict[str, Any]:

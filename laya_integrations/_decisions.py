@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from laya.hooks import HookRegistry, PredictContext
+from laya_integrations._options import REQUEST_OPTIONS, CallOptions
 
 Offload = Callable[..., Awaitable[Any]]
 """Runs a blocking function off the event loop, with the caller's context variables; so does `to_thread`."""
@@ -37,65 +38,6 @@ class RequestsRunner(Runner, Protocol):
     def route_batch(self, requests: Any, **options: Any) -> Any: ...
 
     def predict_batch(self, requests: Any, **options: Any) -> Any: ...
-
-
-@runtime_checkable
-class QuestionObject(Protocol):
-    """A question that gives itself as laya's question dict."""
-
-    def to_question(self) -> Any: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallOptions:
-    """laya's options of one call; what stays None is not passed on, so the runner's own default holds."""
-
-    max_len: int | None = None
-    """Token budget of one sequence."""
-    head_max_len: int | None = None
-    """Part of `max_len` that the question may take."""
-    min_confidence: float | Mapping[str, float] | None = None
-    """Gate below which an answer counts as unanswered: a number, or a number per bucket."""
-    lang: str | None = None
-    """Language code: routes on a Router, chooses calibration on an Agent."""
-    model: str | None = None
-    """Checkpoint that a Router must use."""
-    task: str | None = None
-    """Workflow that a Router must use."""
-    lang_guess: Any = None
-    """A Router's fallback language: a code, or a callable on the state."""
-    batch_size: int | None = None
-    """States in one pass of a batch."""
-    hooks: Any = None
-    """Hook objects of this call, after those that are installed."""
-    on_predict_start: Any = None
-    """One callable or a sequence, run before inference."""
-    on_predict_end: Any = None
-    """One callable or a sequence, run after inference."""
-    hooks_raise: bool | None = None
-    """Whether a failing hook fails the call."""
-    hooks_timeout: float | None = None
-    """Seconds that one hook may take."""
-
-    def replaced(self, **changes: Any) -> CallOptions:
-        """These options with some changed; an unknown name is a TypeError."""
-        if unknown := sorted(changes.keys() - OPTION_NAMES):
-            raise TypeError(
-                f"unknown call option {unknown[0]!r}; laya takes {', '.join(sorted(OPTION_NAMES))}"
-            )
-        return replace(self, **changes)
-
-    def given(self) -> dict[str, Any]:
-        """The options that are set, by name."""
-        return {name: value for name in _OPTION_ORDER if (value := getattr(self, name)) is not None}
-
-
-_OPTION_ORDER = tuple(option.name for option in fields(CallOptions))
-OPTION_NAMES = frozenset(_OPTION_ORDER)
-"""Names that a call may give."""
-
-_REQUEST_OPTIONS = ("model", "task", "lang", "lang_guess", "max_len", "head_max_len")
-"""Options that belong to each request of a Router's batch; the others belong to the call."""
 
 
 @dataclass(frozen=True)
@@ -153,8 +95,8 @@ class RunCapture:
     def run_ids(self, results: Sequence[Any]) -> list[str | None]:
         """The run id of each result.
 
-        Contexts end in reverse order, so where one payload object answers several requests the last one
-        recorded belongs to the first of them.
+        Contexts start in input order, so of several that share one payload object the first started comes
+        first.
         """
         if (only := self.run_id) is not None:
             return [only] * len(results)
@@ -162,7 +104,10 @@ class RunCapture:
         for run_id, payloads in self._payloads.items():
             for payload in payloads:
                 owners.setdefault(id(payload), []).append(run_id)
-        return [ids.pop() if (ids := owners.get(id(result))) else _own_run_id(result) for result in results]
+        return [ids.pop(0) if (ids := owners.get(id(result))) else _own_run_id(result) for result in results]
+
+
+_NO_OPTIONS = CallOptions()
 
 
 @dataclass(frozen=True)
@@ -171,7 +116,7 @@ class Decisions:
 
     runner: Any
     questions: Any
-    options: CallOptions = CallOptions()
+    options: CallOptions = _NO_OPTIONS
 
     def one(self, state: Any, capture: RunCapture | None = None) -> Decision:
         """Answer the questions about one state."""
@@ -222,7 +167,7 @@ class Decisions:
 
     def _many_requests(self, states: Sequence[Any], capture: RunCapture) -> list[Decision]:
         given = self.options.given()
-        shared = {name: given.pop(name) for name in _REQUEST_OPTIONS if name in given}
+        shared = {name: given.pop(name) for name in REQUEST_OPTIONS if name in given}
         requests = [{"state": state, "questions": self.questions, **shared} for state in states]
         results = _counted(self.runner.predict_batch(requests, **self._captured(given, capture)), states)
         run_ids = capture.run_ids(results)
@@ -245,34 +190,8 @@ def check_runner(runner: Any) -> Any:
     """Return the runner, or raise a TypeError for what has no `predict`."""
     if isinstance(runner, type) or not isinstance(runner, Runner):
         got = f"the class {runner.__name__}" if isinstance(runner, type) else type(runner).__name__
-        raise TypeError(
-            f"runner must have laya's predict(state, questions), got {got}; pass an Agent or a Router"
-        )
+        raise TypeError(f"runner must have laya's predict(state, questions), got {got}; pass an Agent or a Router")
     return runner
-
-
-def lower_questions(questions: Any) -> Any:
-    """Turn every accepted form of questions into laya's question dicts; plain dicts stay the same object.
-
-    Forms: dicts, objects with `to_question()`, and, where the laya runtime has `laya.questions`, its question
-    models, a pydantic model class or a JSON schema.
-    """
-    if isinstance(questions, Mapping):
-        if any(isinstance(question, QuestionObject) for question in questions.values()):
-            questions = {
-                question_id: question.to_question() if isinstance(question, QuestionObject) else question
-                for question_id, question in questions.items()
-            }
-        if all(isinstance(question, Mapping) for question in questions.values()):
-            return questions
-    try:
-        from laya.questions import lower_questions as lower
-    except ImportError:
-        raise TypeError(
-            f"questions must be a dict of question id to definition, got {_described(questions)}; "
-            "this laya runtime takes question dicts only"
-        ) from None
-    return lower(questions)
 
 
 def answer_value(answer: Mapping[str, Any]) -> Any:
@@ -321,12 +240,3 @@ def _counted(results: Sequence[Any], states: Sequence[Any]) -> list[Any]:
     if len(results) != len(states):
         raise RuntimeError(f"the runner's predict_batch gave {len(results)} results for {len(states)} states")
     return list(results)
-
-
-def _described(questions: Any) -> str:
-    if isinstance(questions, type):
-        return f"the class {questions.__name__}"
-    if isinstance(questions, Mapping):
-        odd = next(question for question in questions.values() if not isinstance(question, Mapping))
-        return f"a definition that is a {type(odd).__name__}"
-    return type(questions).__name__

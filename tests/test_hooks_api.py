@@ -290,6 +290,7 @@ class TestRuntimeSignatures:
             "PredictContext",
             "PredictHook",
             "Router",
+            "export_onnx",
             "hooks",
             "load",
             "__version__",

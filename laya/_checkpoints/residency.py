@@ -95,24 +95,27 @@ class Residency:
             return gone
 
     def _run(self, name: str, build: _Build) -> Loaded:
+        loaded = None
         try:
-            build.agent = self.build(name)
+            agent = self.build(name)
+            with self._changed:
+                loaded = self._register(name, agent)
         except Exception as error:
             build.error = error
             raise
         finally:
             with self._changed:
-                evicted = self._register(name, build.agent) if build.agent is not None else ()
+                build.agent = loaded and loaded.agent
                 del self._builds[name]
                 build.done = True
                 self._changed.notify_all()
-        return Loaded(build.agent, built=True, evicted=evicted)
+        return loaded
 
-    def _register(self, name: str, agent: Any) -> tuple[str, ...]:
-        if name in self._agents:  # attached while this was built: the caller's own agent stays
-            return ()
+    def _register(self, name: str, agent: Any) -> Loaded:
+        if name in self._agents:  # put there while this was built: the caller's own agent stays
+            return Loaded(self._agents[name])
         self._agents[name] = agent
         evicted = []
         while len(self._agents) > self.limit:
             evicted.append(self._agents.popitem(last=False)[0])
-        return tuple(evicted)
+        return Loaded(agent, built=True, evicted=tuple(evicted))

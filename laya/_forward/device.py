@@ -24,6 +24,10 @@ class Precision:
     weights: torch.dtype = torch.float32
     autocast: torch.dtype | None = None
 
+    def __str__(self) -> str:
+        weights, autocast = (str(dtype).removeprefix("torch.") for dtype in (self.weights, self.autocast))
+        return weights if self.autocast is None else f"{weights} with {autocast} autocast"
+
 
 def choose_device(requested: str | torch.device | None) -> torch.device:
     """The device asked for, or the best there is: CUDA, MPS, XPU, then CPU.

@@ -14,7 +14,11 @@ _MASKED = -1e4
 
 
 class DecisionHead(nn.Module):
-    """Pre-norm transformer layers on top of the encoder; may be empty."""
+    """Pre-norm transformer layers on top of the encoder; may be empty.
+
+    The layers hold the weights of `torch.nn.TransformerEncoderLayer`, under its names; what they compute is
+    written out here, since only a few positions of the last layer are ever read.
+    """
 
     def __init__(self, width: int, layers: int) -> None:
         super().__init__()
@@ -31,11 +35,37 @@ class DecisionHead(nn.Module):
             for _ in range(layers)
         )
 
-    def forward(self, hidden: Tensor, padding: Tensor | None) -> Tensor:
-        """`hidden` `[n, L, d]`; `padding` `[n, L]` is True where there is no token, None if there is no padding."""
-        for layer in self.layers:
-            hidden = layer(hidden, src_key_padding_mask=padding)
-        return hidden
+    def forward(self, hidden: Tensor, mask: Tensor | None, positions: Tensor) -> Tensor:
+        """Hidden states at some positions: `[n, L, d]`, `[n, 1, 1, L]` (True is attended), `[n, P]` -> `[n, P, d]`."""
+        index = positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])
+        if not self.layers:
+            return hidden.gather(1, index)
+        *early, last = self.layers
+        for layer in early:
+            normed = layer.norm1(hidden)
+            hidden = _feed_forward(layer, hidden + _attend(layer.self_attn, normed, normed, mask))
+        normed = last.norm1(hidden)
+        read = hidden.gather(1, index) + _attend(last.self_attn, normed.gather(1, index), normed, mask)
+        return _feed_forward(last, read)
+
+
+def _attend(attention: nn.Module, queries: Tensor, context: Tensor, mask: Tensor | None) -> Tensor:
+    """Multi-head attention of `[n, P, d]` over `[n, L, d]`, projected."""
+    width, heads = context.shape[-1], attention.num_heads
+    weight, bias = attention.in_proj_weight, attention.in_proj_bias
+    q = nn.functional.linear(queries, weight[:width], bias[:width])
+    kv = nn.functional.linear(context, weight[width:], bias[width:])
+    k, v = kv.chunk(2, dim=-1)
+    q, k, v = (tensor.unflatten(-1, (heads, width // heads)).transpose(1, 2) for tensor in (q, k, v))
+    mixed = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    joined: Tensor = attention.out_proj(mixed.transpose(1, 2).flatten(2))
+    return joined
+
+
+def _feed_forward(layer: nn.Module, hidden: Tensor) -> Tensor:
+    wide = layer.linear1(layer.norm2(hidden)).relu_()
+    widened: Tensor = hidden + layer.linear2(wide)
+    return widened
 
 
 class DecisionNetwork(nn.Module):
@@ -66,12 +96,12 @@ class DecisionNetwork(nn.Module):
         """`[n, L]` ids and mask, `[n, K]` marker positions and mask, `[n]` types -> `[n, K]`, `[n, A]` logits, F32."""
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         hidden = hidden + self.type_emb(qtype).unsqueeze(1)
-        hidden = self.head(hidden, attention_mask == 0)
-        index = marker_pos.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])
-        logits = self.scorer(hidden.gather(1, index)).squeeze(-1).float()
+        positions = torch.cat((torch.zeros_like(marker_pos[:, :1]), marker_pos), dim=1)
+        read = self.head(hidden, attention_mask[:, None, None, :].bool(), positions)
+        logits = self.scorer(read[:, 1:]).squeeze(-1).float()
         logits = logits.masked_fill(~marker_mask, _MASKED)
         features = action_features(logits, marker_mask)
-        act_logits = self.act_head(torch.cat((hidden[:, 0], features.to(hidden.dtype)), dim=-1)).float()
+        act_logits = self.act_head(torch.cat((read[:, 0], features.to(read.dtype)), dim=-1)).float()
         return logits, act_logits
 
 

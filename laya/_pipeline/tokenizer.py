@@ -52,7 +52,7 @@ class TextTokenizer:
         clean = [text.replace(self._mask_token, " ") for text in texts]
         try:
             encodings = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
-        except UnicodeEncodeError:
+        except (UnicodeEncodeError, TypeError):  # which one depends on the tokenizers release
             encodings = self._tokenizer.encode_batch_fast(
                 [_without_lone_surrogates(text) for text in clean], add_special_tokens=False
             )

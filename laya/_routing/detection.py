@@ -130,7 +130,7 @@ def _latin(segments: list[Segment], counts: Counter[str], prose: str) -> Finding
         mixed = _find_beside_english(segments if len(segments) > 1 else pieces)
     elif len(pieces) > 1:
         candidates = [piece for _, piece in unclear]
-        other = _find_other_language(candidates, len(prose)) or _find_among_fragments(candidates)
+        other = _find_other_language(candidates, len(prose)) or _find_among_fragments(segments)
         if other is not None:
             mixed, found = other
     detection = _detection(
@@ -183,16 +183,20 @@ def _find_beside_english(segments: list[Segment]) -> Segment | None:
 
 
 def _is_english(segment: Segment) -> bool:
+    if not language.plain_english_share(segment.prose):
+        return False
     words = segment.word_count
     return words > 2 and bool(language.identify(segment.prose[:_COMPARED_CHARS], words).is_english)
 
 
-def _find_among_fragments(pieces: list[Segment]) -> tuple[Segment, language.Identification] | None:
-    """Hear the pieces too short to be heard alone, such as a reply of two words, together."""
-    fragments = [piece for piece in pieces if 1 < piece.word_count < 4 and _has_plain_word(piece.prose)]
-    prose = "\n".join(piece.prose for piece in fragments)[:_SAMPLE_CHARS]
+def _find_among_fragments(segments: list[Segment]) -> tuple[Segment, language.Identification] | None:
+    """Hear the lines too short to be heard alone, such as a reply of two words, together."""
+    if len(segments) < 2:
+        return None
+    fragments = [line for line in segments if 1 < line.word_count < 4 and _has_plain_word(line.prose)]
+    prose = "\n".join(line.prose for line in fragments)[:_SAMPLE_CHARS]
     found = language.identify(prose, count_words(prose))
-    if found.is_english is False and found.log_odds < _MIXED_BELOW_SHORT:
+    if found.is_english is False and found.log_odds < _MIXED_BELOW_SHORT and language.is_common(found):
         return fragments[0], found
     return None
 

@@ -40,7 +40,7 @@ _LABEL = regex.compile(r"[>\s*#-]*\p{Latin}[\p{Latin}-]{1,15}:\s+(?=\S)")
 _WORD = regex.compile(r"\p{L}[\p{L}\p{M}]+")
 _DRAWN_LETTER = regex.compile("[\U0001d400-\U0001d7ff]")
 # A text without spaces between words can hold an address or a name: its Latin parts are read apart.
-_PART = regex.compile(r"[!-~\p{Latin}\p{Mn}]+|[^!-~\p{Latin}\p{Mn}]+")
+_PART = regex.compile(r"(?P<latin>[!-~\p{Latin}\p{Inherited}]+)|[^!-~\p{Latin}\p{Inherited}]+")
 # Digits, joining symbols, and a capital inside a word mark an address, an identifier or a product's name.
 _IDENTIFIER = regex.compile(
     r"[0-9_=\\{}<>|$%^~*@]|::|->|\p{L}\(|\p{L}[.:]\p{L}|\p{Ll}\p{Lu}|^/|^[#-]{1,2}\p{L}|/.*/|^www\."
@@ -118,9 +118,7 @@ def _read_lines(text: str, place: str, is_field: bool) -> Iterator[Segment]:
     for number, line in enumerate(_strip_markup(_readable(text)).splitlines(), 1):
         prose = read_prose(line)
         if prose:
-            yield Segment(
-                line.strip(), prose, f"field {place[:_PLACE_SHOWN]!r}" if is_field else f"line {number}"
-            )
+            yield Segment(line.strip(), prose, f"field {place[:_PLACE_SHOWN]!r}" if is_field else f"line {number}")
 
 
 def _readable(text: str) -> str:
@@ -157,9 +155,12 @@ def read_prose(line: str) -> str:
         if token.islower() and token.isalpha():
             kept.append(token)
             continue
-        for part in (token,) if token.isascii() else _PART.findall(token):
-            if _is_word(part.strip(_PUNCTUATION), shouting):
-                kept.append(part)
+        if token.isascii():
+            word = token if _is_word(token, shouting) else ""
+        else:
+            word = "".join(_keep(part, shouting) for part in _PART.finditer(token)).strip()
+        if word:
+            kept.append(word)
     prose = " ".join(kept)
     if not any(map(str.isalpha, prose)) and not script.count_scripts(prose):
         return ""
@@ -175,7 +176,12 @@ def _is_shouted(tokens: list[str]) -> bool:
     return upper > 0.6 * len(tokens) and (upper > 1 or len(tokens[0]) > 4)
 
 
-def _is_word(part: str, shouting: bool) -> bool:
-    if part.isalpha() and (len(part) == 1 or part[1:].islower()):
+def _keep(part: regex.Match[str], shouting: bool) -> str:
+    return part[0] if part.lastgroup is None or _is_word(part[0], shouting) else " "
+
+
+def _is_word(token: str, shouting: bool) -> bool:
+    word = token.strip(_PUNCTUATION)
+    if word.isalpha() and (len(word) == 1 or word[1:].islower()):
         return True
-    return not _IDENTIFIER.search(part) and (shouting or not _ACRONYM.fullmatch(part))
+    return not _IDENTIFIER.search(word) and (shouting or not _ACRONYM.fullmatch(word))

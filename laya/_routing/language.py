@@ -96,6 +96,11 @@ def is_english_at_sight(prose: str) -> bool:
     return bool(_identifier().classify(prose)[0] == ENGLISH)
 
 
+def is_common(found: Identification) -> bool:
+    """Tell whether a language is one of those that short texts are likelier to be in."""
+    return found.language in _COMMON
+
+
 def warm_up() -> None:
     """Load the model now; the first text that needs it would otherwise wait for it."""
     _identifier()

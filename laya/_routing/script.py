@@ -79,7 +79,5 @@ def non_latin_fraction(counts: Counter[str]) -> float:
 
 def non_latin_weight(counts: Counter[str]) -> float:
     """Give the share of what is said that is not Latin; a syllable says as much as 2.5 letters."""
-    foreign = sum(
-        n * (2.5 if script in _SYLLABIC else 1.0) for script, n in counts.items() if script != LATIN
-    )
+    foreign = sum(n * (2.5 if script in _SYLLABIC else 1.0) for script, n in counts.items() if script != LATIN)
     return foreign / (foreign + counts[LATIN]) if foreign else 0.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from laya_integrations._extras import installed_by
 
 if TYPE_CHECKING:
-    from laya_integrations._decisions import CallOptions
+    from laya_integrations._options import CallOptions
     from laya_integrations.langchain.messages import state_of
     from laya_integrations.langchain.parsers import AnswerParser
     from laya_integrations.langchain.runnables import LayaMessage, LayaRunnable
@@ -24,7 +24,7 @@ __all__ = ["AnswerParser", "CallOptions", "LayaMessage", "LayaRunnable", "LayaTo
 
 _HOMES = {
     "AnswerParser": "langchain.parsers",
-    "CallOptions": "_decisions",
+    "CallOptions": "_options",
     "LayaMessage": "langchain.runnables",
     "LayaRunnable": "langchain.runnables",
     "LayaTool": "langchain.tools",

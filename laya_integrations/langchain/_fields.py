@@ -6,7 +6,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from laya_integrations._decisions import CallOptions, Decisions, check_runner
+from laya_integrations._decisions import Decisions, check_runner
+from laya_integrations._options import CallOptions
 from laya_integrations._runners import load_runner
 from laya_integrations.langchain.questions import lower_questions
 
@@ -50,9 +51,7 @@ class DecisionFields(BaseModel):
     def _decisions(self, overrides: dict[str, Any]) -> Decisions:
         """What to ask in one call: the fields, with the questions and options that the call overrides."""
         overrides = dict(overrides)
-        questions = (
-            lower_questions(overrides.pop("questions")) if "questions" in overrides else self.questions
-        )
+        questions = lower_questions(overrides.pop("questions")) if "questions" in overrides else self.questions
         options = self.options.replaced(**overrides) if overrides else self.options
         return Decisions(self._loaded_runner(), questions, options)
 

@@ -7,12 +7,13 @@ argument for is written here, once per call and on that run only, so that a pare
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, UsageMetadataCallbackHandler
 from langchain_core.callbacks.base import BaseCallbackManager
 from langchain_core.callbacks.manager import BaseRunManager
 from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tracers.base import AsyncBaseTracer, BaseTracer
@@ -30,18 +31,18 @@ def with_provider(config: RunnableConfig) -> RunnableConfig:
     return {**config, "metadata": {**(config.get("metadata") or {}), "ls_provider": PROVIDER}}
 
 
-def record_decision(run_manager: Any, decision: Decision, message: AIMessage) -> None:
+def record_decision(run_manager: Any, decision: Decision) -> None:
     """Book a decision's model, tokens and run id on the run. Never raises."""
     metadata: dict[str, Any] = {"ls_model_name": decision.model_name, **run_metadata(decision)}
-    if message.usage_metadata is not None:
-        metadata["usage_metadata"] = dict(message.usage_metadata)
+    if decision.usage is not None:
+        metadata["usage_metadata"] = decision.usage
     for handler in _handlers(run_manager):
         try:
             if isinstance(handler, BaseTracer | AsyncBaseTracer):
                 _annotate(handler, run_manager, metadata)
             elif isinstance(handler, UsageMetadataCallbackHandler):
-                # It listens to model runs only, and this run has no model event.
-                handler.on_llm_end(LLMResult(generations=[[ChatGeneration(message=message)]]))
+                # It listens to model events only, which this run has none of.
+                handler.on_llm_end(_llm_result(decision))
         except Exception:
             logger.warning("laya: a decision could not be booked on its run", exc_info=True)
 
@@ -66,6 +67,15 @@ def run_metadata(decision: Decision) -> dict[str, Any]:
     if decision.batch_index is not None:
         metadata["laya_batch_index"] = decision.batch_index
     return metadata
+
+
+def _llm_result(decision: Decision) -> LLMResult:
+    message = AIMessage(
+        content="",
+        usage_metadata=cast("UsageMetadata | None", decision.usage),
+        response_metadata={"model_name": decision.model_name},
+    )
+    return LLMResult(generations=[[ChatGeneration(message=message)]])
 
 
 def _handlers(run_manager: BaseRunManager | BaseCallbackManager) -> list[BaseCallbackHandler]:

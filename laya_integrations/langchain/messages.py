@@ -97,9 +97,7 @@ def _message_state(message: BaseMessage) -> dict[str, Any]:
         state["name"] = message.name
     state["content"] = _content_text(message.content)
     if isinstance(message, AIMessage) and message.tool_calls:
-        state["tool_calls"] = [
-            {"name": call["name"], "args": state_of(call["args"])} for call in message.tool_calls
-        ]
+        state["tool_calls"] = [{"name": call["name"], "args": state_of(call["args"])} for call in message.tool_calls]
     return state
 
 

@@ -100,9 +100,7 @@ def _json_values(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
     except ValueError as error:
-        raise OutputParserException(
-            "the message holds no JSON; put a LayaRunnable before the parser"
-        ) from error
+        raise OutputParserException("the message holds no JSON; put a LayaRunnable before the parser") from error
     if not isinstance(values, dict):
         raise OutputParserException(f"the message's JSON must be an object, got {type(values).__name__}")
     return values
@@ -117,7 +115,5 @@ def _value(values: Mapping[str, Any], question_id: str) -> Any:
 
 def _refused(model: type[BaseModel], error: ValidationError) -> str:
     """Name the fields, not their values."""
-    faults = "; ".join(
-        f"{'.'.join(map(str, fault['loc'])) or 'model'}: {fault['msg']}" for fault in error.errors()
-    )
+    faults = "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'model'}: {fault['msg']}" for fault in error.errors())
     return f"the answers don't make a {model.__name__}: {faults}"

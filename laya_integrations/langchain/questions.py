@@ -7,7 +7,7 @@ from typing import Any
 
 from langchain_core.decisions import Box, Choice, Noul, Score
 
-from laya_integrations import _decisions
+from laya_integrations import _questions
 
 
 def lower_questions(questions: Any) -> Any:
@@ -17,7 +17,7 @@ def lower_questions(questions: Any) -> Any:
     """
     if isinstance(questions, Mapping) and any(isinstance(q, _QUESTIONS) for q in questions.values()):
         questions = {question_id: _lowered(question_id, q) for question_id, q in questions.items()}
-    return _decisions.lower_questions(questions)
+    return _questions.lower_questions(questions)
 
 
 _QUESTIONS = (Choice, Score, Noul, Box)

@@ -86,8 +86,8 @@ def test_the_adapters_do_not_know_each_other(folder: str, other: str) -> None:
 
 
 def test_what_adapters_share_knows_no_framework() -> None:
-    """The modules beside the adapters' folders import with no extra installed."""
-    shared = sorted((ROOT / "laya_integrations").glob("*.py"))
+    """The private modules beside the adapters' folders import with no extra installed."""
+    shared = sorted((ROOT / "laya_integrations").glob("_*.py"))
     assert shared
     assert [use for file in shared for use in _uses(file) if _within(use.name, FRAMEWORKS)] == []
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import laya
 import pytest
 from pydantic import BaseModel
 
+import laya
 from laya_integrations.langchain import LayaRunnable
 from tests.integration.langchain.langsmith_server import Traces, traced
 
@@ -39,7 +40,7 @@ class Ticket(BaseModel):
     frustration: int
 
 
-def load_quietly(make: Any) -> Any:
+def load_quietly(make: Callable[[], Any]) -> Any:
     """Make a runner; these checkpoints ship a temperature that loading replaces with a warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -49,21 +50,17 @@ def load_quietly(make: Any) -> Any:
 @pytest.fixture(scope="session")
 def agent() -> Any:
     """An agent with the English checkpoint."""
-    return load_quietly(lambda: laya.load(str(CHECKPOINTS / "english"), device="cpu"))
+    return load_quietly(partial(laya.load, str(CHECKPOINTS / "english"), device="cpu"))
 
 
 @pytest.fixture(scope="session")
 def router() -> Any:
     """A router with two checkpoints loaded."""
     names = ("english", "multilingual")
-    return load_quietly(
-        lambda: laya.Router(
-            models={name: str(CHECKPOINTS / name) for name in names},
-            device="cpu",
-            default="english",
-            preload=True,
-        )
-    )
+    router = laya.Router(models={name: str(CHECKPOINTS / name) for name in names}, device="cpu", default="english")
+    for name in names:
+        load_quietly(partial(router.load, name))
+    return router
 
 
 @pytest.fixture

@@ -121,7 +121,7 @@ class LangSmithServer:
                 else:
                     run.fields |= {key: item for key, item in value.items() if item is not None}
 
-    def _handler(server) -> type[BaseHTTPRequestHandler]:  # noqa: N805
+    def _handler(server) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self._answer(200, _INFO)

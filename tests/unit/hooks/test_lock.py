@@ -222,12 +222,12 @@ def test_a_hook_behind_a_slow_one_gets_its_full_time():
 
     def busy(call: PredictContext) -> None:
         began.set()
-        time.sleep(0.6)
+        time.sleep(0.8)
 
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(dispatch, start(busy), "on_predict_start", ctx(), lock=lock)
         assert began.wait(30)
-        dispatch(start(lambda c: time.sleep(0.6)), "on_predict_start", ctx(), lock=lock, timeout=1)
+        dispatch(start(lambda c: time.sleep(0.8)), "on_predict_start", ctx(), lock=lock, timeout=1.5)
         first.result()
 
 

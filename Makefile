@@ -1,0 +1,92 @@
+# Every target that needs Python sets up its environment first. `make help` lists them.
+
+VENV        ?= .venv
+VENV_OLDEST ?= .venv-oldest
+TORCH       ?= torch==2.13.0
+TORCH_INDEX ?=
+MODEL       ?=
+PYTEST_ARGS ?=
+
+# The first interpreter that is new enough and can make an environment.
+PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13; do \
+	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+
+# What `test-oldest` runs: the parts that touch transformers, the hub client, tokenizers, NumPy or pydantic.
+OLDEST_TESTS ?= $(wildcard \
+	tests/unit/test_layering.py tests/unit/test_agent.py tests/unit/test_questions.py tests/unit/test_schema.py \
+	tests/unit/pipeline tests/unit/forward tests/unit/checkpoints \
+	tests/integration/test_conformance.py tests/integration/test_hub.py)
+
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/stamp
+PIP_INSTALL = -m pip install --quiet --disable-pip-version-check
+TORCH_FROM  = $(TORCH) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-oldest lint types docs bench check constraints clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+demo: $(STAMP) ## answer a few questions; MODEL=<path or Hub name> chooses the checkpoint
+	$(BIN)/python -m laya_integrations.demo $(MODEL)
+
+test: $(STAMP) ## run every test, the documentation's code blocks included; PYTEST_ARGS='-k name' selects
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-oldest: $(VENV_OLDEST)/stamp ## run the runtime's tests with the oldest dependencies that are allowed
+	$(if $(strip $(OLDEST_TESTS)),,$(error none of the tests that OLDEST_TESTS names exists))
+	$(VENV_OLDEST)/bin/python -m pytest $(PYTEST_ARGS) $(OLDEST_TESTS)
+
+lint: $(STAMP) ## ruff check, and ruff format --check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## mypy, strict, on both packages
+	$(BIN)/mypy
+
+docs: $(STAMP) ## run the fenced Python blocks of the Markdown files (no site is built)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/docs
+
+bench: $(STAMP) ## run the benchmarks
+	$(BIN)/python benchmarks/run.py
+
+check: lint types test ## what a change must pass: lint, types and tests
+
+constraints: ## resolve the dependencies anew, in an environment of its own, and rewrite constraints.txt
+	@$(call make_environment,.venv-resolve)
+	.venv-resolve/bin/python $(PIP_INSTALL) $(TORCH_FROM)
+	.venv-resolve/bin/python $(PIP_INSTALL) --editable '.[all,dev]'
+	{ sed '/^[^#]/,$$d' constraints.txt; \
+	  .venv-resolve/bin/python -m pip freeze --all --exclude-editable | sed '/^torch==/s/+.*//'; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -rf .venv-resolve
+
+clean: ## remove the environments and the caches
+	rm -rf .venv .venv-oldest .venv-resolve build dist .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# $(call make_environment,FOLDER) makes an empty environment there unless one works already.
+define make_environment
+	if [ -z "$(PYTHON)" ]; then \
+		echo "No Python 3.11 or newer with venv and ensurepip was found; set PYTHON=/path/to/python3." >&2; exit 1; \
+	fi; \
+	"$(1)/bin/python" -c 'import pip' 2>/dev/null || "$(PYTHON)" -m venv --clear "$(1)"
+endef
+
+$(STAMP): pyproject.toml constraints.txt
+	@rm -f $@
+	@$(call make_environment,$(VENV))
+	$(BIN)/python $(PIP_INSTALL) --upgrade pip --constraint constraints.txt
+	$(BIN)/python $(PIP_INSTALL) $(TORCH_FROM)
+	$(BIN)/python $(PIP_INSTALL) --constraint constraints.txt --editable '.[all,dev]'
+	@touch $@
+
+$(VENV_OLDEST)/stamp: pyproject.toml constraints-oldest.txt
+	@rm -f $@
+	@$(call make_environment,$(VENV_OLDEST))
+	$(VENV_OLDEST)/bin/python $(PIP_INSTALL) $(TORCH_FROM)
+	$(VENV_OLDEST)/bin/python $(PIP_INSTALL) --constraint constraints-oldest.txt --editable . \
+		pytest pytest-asyncio pytest-timeout hypothesis
+	@touch $@

@@ -1,0 +1,128 @@
+"""Compare this runtime with another `laya`, on the same random checkpoints in one run.
+
+    python benchmarks/run.py --other /path/to/venv/bin/python
+
+The two are timed in turn, A B A B, so that a drifting machine slows both; ratios are the other's time over ours, so
+more is better. Without --other only our own times are shown. Writes a Markdown table to standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from random_checkpoint import SIZES, write_checkpoint
+
+HERE = Path(__file__).resolve().parent
+TOLERANCE = 2e-4
+
+
+class Worker:
+    """A process that imports one `laya` and times calls."""
+
+    def __init__(self, python: str, own: bool) -> None:
+        path = [str(HERE.parent)] if own else []
+        self._process = subprocess.Popen(
+            [python, str(HERE / "worker.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            cwd=HERE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "HF_HUB_OFFLINE": "1"},
+        )
+
+    def do(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """Run one command and return its answer."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        print(json.dumps({"do": name, **arguments}), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"the worker ended with code {self._process.wait()} during {name!r}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "one predict, four questions": ("predict", {"questions": "FOUR_QUESTIONS", "words": 40}),
+    "one predict, one question": ("predict", {"questions": "ONE_CHOICE", "words": 40}),
+    "batch of 8": ("batch", {"questions": "ONE_CHOICE", "count": 8}),
+    "batch of 64": ("batch", {"questions": "ONE_CHOICE", "count": 64}),
+    "batch of 128": ("batch", {"questions": "ONE_CHOICE", "count": 128}),
+}
+
+
+def main() -> None:
+    """Run the chosen cases and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--other", help="a Python interpreter whose `laya` is compared with ours")
+    parser.add_argument("--size", choices=SIZES, default="base")
+    parser.add_argument("--only", default="", help="run the cases whose name holds this")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--checkpoints", type=Path, default=Path(tempfile.gettempdir()) / "laya-benchmarks")
+    given = parser.parse_args()
+    folder = write_checkpoint(SIZES[given.size], given.checkpoints / given.size)
+    with ExitStack() as stack:
+        ours = stack.enter_context(Worker(sys.executable, own=True))
+        other = stack.enter_context(Worker(given.other, own=False)) if given.other else None
+        print(f"{given.size}: {SIZES[given.size]}\n")
+        print("| case | ours, median s | other, median s | ratio, median (min to max) | answers |")
+        print("|---|---|---|---|---|")
+        for worker in filter(None, (ours, other)):
+            worker.do("load", path=str(folder))
+        for case, (name, arguments) in CASES.items():
+            if given.only in case:
+                print(_row(case, list(_rounds(ours, other, name, arguments, given.rounds))), flush=True)
+
+
+def _rounds(
+    ours: Worker, other: Worker | None, name: str, arguments: dict[str, Any], rounds: int
+) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
+    for number in range(rounds + 1):
+        pair = ours.do(name, **arguments), other.do(name, **arguments) if other else None
+        if number:  # the first warms both up
+            yield pair
+
+
+def _row(case: str, pairs: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:
+    own = statistics.median(ours["seconds"] for ours, _ in pairs)
+    compared = [(ours, other) for ours, other in pairs if other is not None]
+    if not compared:
+        return f"| {case} | {own:.4f} | | | |"
+    theirs = statistics.median(other["seconds"] for _, other in compared)
+    ratios = [other["seconds"] / ours["seconds"] for ours, other in compared]
+    spread = f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+    worst = max(_difference(ours["answers"], other["answers"]) for ours, other in compared)
+    agree = f"within {worst:.4f}" + ("" if worst <= TOLERANCE else ", DIFFERENT")
+    return f"| {case} | {own:.4f} | {theirs:.4f} | {spread} | {agree} |"
+
+
+def _difference(a: Any, b: Any) -> float:
+    """The largest difference between two answers' numbers; infinite where anything else differs."""
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        return max((_difference(a[key], b[key]) for key in a), default=0.0)
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        return max((_difference(x, y) for x, y in zip(a, b, strict=True)), default=0.0)
+    if isinstance(a, float) and isinstance(b, float):
+        return abs(a - b)
+    return 0.0 if a == b else float("inf")
+
+
+if __name__ == "__main__":
+    main()

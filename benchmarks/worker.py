@@ -1,0 +1,60 @@
+"""Time calls of whichever `laya` this interpreter imports; driven by run.py over pipes.
+
+Reads one JSON command a line, `{"do": name, ...}`, and answers with one JSON line. Needs nothing but `laya`, so that
+it runs in the published runtime's environment too.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from typing import Any
+
+import workloads
+
+warnings.simplefilter("ignore")
+
+
+def _load(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    import laya
+
+    started = time.perf_counter()
+    agents["agent"] = laya.load(command["path"], device="cpu", **command.get("options", {}))
+    return {"seconds": time.perf_counter() - started, "version": laya.__version__}
+
+
+def _predict(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    questions = getattr(workloads, command["questions"])
+    state = workloads.mixed_states(1, command["words"], command["words"])[0]
+    started = time.perf_counter()
+    for _ in range(command.get("repeat", 1)):
+        result = agents["agent"].predict(state, questions)
+    return {"seconds": (time.perf_counter() - started) / command.get("repeat", 1), "answers": result["answers"]}
+
+
+def _batch(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    questions = getattr(workloads, command["questions"])
+    states = workloads.mixed_states(command["count"], command.get("shortest", 4), command.get("longest", 220))
+    started = time.perf_counter()
+    results = agents["agent"].predict_batch(states, questions, **command.get("options", {}))
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "answers": [result["answers"] for result in results]}
+
+
+_COMMANDS = {"load": _load, "predict": _predict, "batch": _batch}
+
+
+def main() -> None:
+    """Answer commands until standard input ends."""
+    agents: dict[str, Any] = {}
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # a library that prints must not disturb the protocol
+    for line in sys.stdin:
+        command = json.loads(line)
+        print(json.dumps(_COMMANDS[command["do"]](command, agents)), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

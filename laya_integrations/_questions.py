@@ -1,0 +1,45 @@
+"""Turn the accepted forms of questions into laya's question dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class QuestionObject(Protocol):
+    """A question that gives itself as laya's question dict."""
+
+    def to_question(self) -> Any: ...
+
+
+def lower_questions(questions: Any) -> Any:
+    """Turn every accepted form of questions into laya's question dicts; plain dicts stay the same object.
+
+    Forms: dicts, objects with `to_question()`, and, where the laya runtime has `laya.questions`, its question
+    models, a pydantic model class or a JSON schema.
+    """
+    if isinstance(questions, Mapping):
+        if any(isinstance(question, QuestionObject) for question in questions.values()):
+            questions = {
+                question_id: question.to_question() if isinstance(question, QuestionObject) else question
+                for question_id, question in questions.items()
+            }
+        if all(isinstance(question, Mapping) for question in questions.values()):
+            return questions
+    try:
+        from laya.questions import lower_questions as lower
+    except ImportError:
+        raise TypeError(f"{_refusal(questions)}; this laya runtime takes question dicts only") from None
+    lowered = lower(questions)
+    if not all(isinstance(question, Mapping) for question in lowered.values()):
+        raise TypeError(f"{_refusal(lowered)}; write a dict or a question object")
+    return lowered
+
+
+def _refusal(questions: Any) -> str:
+    if isinstance(questions, Mapping):
+        question_id, odd = next((i, q) for i, q in questions.items() if not isinstance(q, Mapping))
+        return f"question {question_id!r} must be a definition, got {type(odd).__name__}"
+    got = f"the class {questions.__name__}" if isinstance(questions, type) else type(questions).__name__
+    return f"questions must be a dict of question id to definition, got {got}"

@@ -1,0 +1,60 @@
+"""The examples and the demo run, offline, and print what they promise."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from laya_integrations import demo
+from tests.integration.langchain.conftest import CHECKPOINTS, load_quietly
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "langchain"
+ENGLISH = str(CHECKPOINTS / "english")
+
+
+def run_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run an example as a script."""
+    monkeypatch.setattr(sys, "argv", [name, ENGLISH])
+    load_quietly(partial(runpy.run_path, str(EXAMPLES / name), run_name="__main__"))
+
+
+def test_the_runnable_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints an object, a dict, a bare answer, two gated messages and the tokens."""
+    pytest.importorskip("laya.questions")
+    run_example("runnable.py", monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6
+    assert lines[0].startswith("department=") and lines[2] in ("billing", "technical")
+    assert "'total_tokens'" in lines[5]
+
+
+def test_the_tool_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The agent's last message repeats what the tool found."""
+    run_example("tool_agent.py", monkeypatch)
+    printed = capsys.readouterr().out
+    assert 'The triage says: {"department":' in printed and "'input_tokens'" in printed
+
+
+def test_the_demo_prints_answers_and_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every message has a row, each laya call its run id and tokens, and all fits a terminal."""
+    assert demo.main([ENGLISH]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 100 + len(ENGLISH)
+    rows = [line.split() for line in lines if "LayaRunnable" in line and " llm " in line]
+    assert len(rows) == len(demo.MESSAGES) + 1
+    assert all(len(row[-1]) == 32 and int(row[-2]) > 0 for row in rows)
+    assert sum(line.lstrip().startswith("RunnableSequence") for line in lines) == len(demo.MESSAGES)
+    assert any(line.startswith("  tool:  {") for line in lines)
+
+
+@pytest.mark.parametrize("model", ["/no/such/checkpoint", str(EXAMPLES)])
+def test_the_demo_names_a_bad_model_in_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, nothing on standard output."""
+    assert demo.main([model]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.count("\n") == 1
+    assert captured.err.startswith(f"error: can't load {model}: ")

@@ -1,0 +1,101 @@
+"""AnswerParser on messages, on text, and on what it can't read."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from typing import Any
+
+import pytest
+from langchain_core.exceptions import OutputParserException
+from langchain_core.messages import AIMessage
+from pydantic import BaseModel
+
+from laya_integrations.langchain import AnswerParser, CallOptions, LayaRunnable
+from tests.integration.langchain.conftest import QUESTIONS, Ticket
+
+TEXT = "My invoice is wrong, I want my money back"
+
+
+class Loose(BaseModel):
+    """A model that laya can't ask as questions."""
+
+    department: str
+    note: str = "none"
+
+
+async def test_a_question_id_gives_one_bare_value(runnable: LayaRunnable) -> None:
+    """Label, bool or level."""
+    values = json.loads(runnable.invoke(TEXT).content)
+    for question_id, value in values.items():
+        parsed = (runnable | AnswerParser(question_id)).invoke(TEXT)
+        assert parsed == value and type(parsed) is type(value)
+        assert await (runnable | AnswerParser(question_id)).ainvoke(TEXT) == value
+
+
+def test_a_model_is_made_from_messages_and_text(runnable: LayaRunnable) -> None:
+    """A stored message, or its JSON alone, parses to the same object."""
+    message = runnable.invoke(TEXT)
+    ticket = AnswerParser(Ticket).invoke(message)
+    assert ticket == Ticket(**json.loads(message.content))
+    assert AnswerParser(Ticket).invoke(AIMessage(message.content)) == ticket
+    assert AnswerParser(Ticket).invoke(message.content) == ticket
+
+
+def test_any_pydantic_model_will_do(runnable: LayaRunnable) -> None:
+    """A model with free fields validates the values."""
+    message = runnable.invoke(TEXT)
+    assert AnswerParser(Loose).invoke(message) == Loose(department=json.loads(message.content)["department"])
+
+
+def test_a_value_below_the_gate_is_none(agent: Any) -> None:
+    """One value is None; a field that wants a value names itself."""
+    options = CallOptions(min_confidence=1.0)
+    runnable = LayaRunnable(agent, questions=QUESTIONS, options=options)
+    assert (runnable | AnswerParser("urgent")).invoke(TEXT) is None
+    with pytest.raises(OutputParserException, match="department"):
+        (runnable | AnswerParser(Loose)).invoke(TEXT)
+
+
+def test_a_gated_answer_follows_the_rule_of_decide(agent: Any) -> None:
+    """A model that laya can ask keeps None where the answer was below the gate."""
+    pytest.importorskip("laya.questions")
+    options = CallOptions(min_confidence=1.0)
+    ticket = (LayaRunnable(agent, questions=Asked, options=options) | AnswerParser(Asked)).invoke(TEXT)
+    assert ticket.urgent is None
+
+
+class Asked(BaseModel):
+    """A model that laya can ask."""
+
+    urgent: bool
+
+
+@pytest.mark.parametrize(
+    ("text", "named"), [("no json", "no JSON"), ("[1]", "object"), ('{"other": 1}', "no answer to 'urgent'")]
+)
+def test_what_is_no_answer_is_refused(text: str, named: str) -> None:
+    """With the stock exception, which fallbacks and retries know."""
+    with pytest.raises(OutputParserException, match=named):
+        AnswerParser("urgent").invoke(text)
+
+
+def test_a_refusal_names_fields_and_not_values() -> None:
+    """The message may go to a log, so it holds no text of the user's."""
+    with pytest.raises(OutputParserException) as refused:
+        AnswerParser(Ticket).invoke(json.dumps({"department": "a secret", "urgent": True, "frustration": 1}))
+    assert "department" in str(refused.value) and "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("target", [3, None, dict, Loose(department="x")])
+def test_a_bad_target_is_refused(target: Any) -> None:
+    """A model class or a question id, nothing else."""
+    with pytest.raises(ValueError, match="target"):
+        AnswerParser(target)
+
+
+def test_a_parser_pickles_and_shows_its_schema() -> None:
+    """It can be sent to another process, and its output has a schema."""
+    parser = pickle.loads(pickle.dumps(AnswerParser(Ticket)))
+    assert parser.invoke('{"department": "billing", "urgent": true, "frustration": 1}').urgent is True
+    assert set(parser.get_output_jsonschema()["properties"]) == set(Ticket.model_fields)

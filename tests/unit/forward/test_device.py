@@ -1,0 +1,107 @@
+"""Which device is taken, and in what precision it computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from laya._forward.device import Precision, choose_device, choose_precision, pass_cost
+from laya.errors import OptionError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def only_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without accelerators, wherever the tests run."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.xpu, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+
+@pytest.fixture
+def two_gpus(only_cpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with two CUDA devices."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("only_cpu")
+def test_the_cpu_is_the_last_resort() -> None:
+    """It is always there."""
+    assert choose_device(None) == CPU
+    assert choose_device("cpu") == CPU
+    assert choose_device(CPU) == CPU
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_an_accelerator_is_preferred_and_its_index_kept() -> None:
+    """CUDA goes before all others."""
+    assert choose_device(None) == torch.device("cuda")
+    assert choose_device("cuda:1") == torch.device("cuda:1")
+    assert choose_device("cpu") == CPU
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_an_index_that_is_not_there_warns_and_falls_back() -> None:
+    """As a device that isn't there does."""
+    with pytest.warns(RuntimeWarning, match="'cuda:2' is not available.*'cuda'"):
+        assert choose_device("cuda:2") == torch.device("cuda")
+
+
+@pytest.mark.usefixtures("only_cpu")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "mps", "xpu"])
+def test_an_unavailable_device_warns_and_falls_back(device: str) -> None:
+    """The warning names both."""
+    with pytest.warns(RuntimeWarning, match=f"'{device}' is not available.*'cpu'"):
+        assert choose_device(device) == CPU
+
+
+@pytest.mark.parametrize("nonsense", ["gpu", "", "cuda:x", "meta", 3.5, ["cpu"], "vulkan"], ids=repr)
+def test_nonsense_is_refused(nonsense: Any) -> None:
+    """Not replaced: it is a mistake in the caller's code."""
+    with pytest.raises(OptionError, match="^device "):
+        choose_device(nonsense)
+
+
+def test_a_cpu_computes_in_f32() -> None:
+    """Whatever the checkpoint was trained in."""
+    assert choose_precision(CPU, "bf16", fast=False) == Precision(torch.float32, None)
+
+
+@pytest.mark.parametrize(("has_bf16", "weights"), [(True, torch.bfloat16), (False, torch.float32)])
+def test_fast_needs_a_cpu_with_bf16_instructions(
+    monkeypatch: pytest.MonkeyPatch, has_bf16: bool, weights: torch.dtype
+) -> None:
+    """Emulated bf16 is slower than F32."""
+    monkeypatch.setattr("laya._forward.device._cpu_has_bf16", lambda: has_bf16)
+    assert choose_precision(CPU, "bf16", fast=True) == Precision(weights, None)
+
+
+@pytest.mark.parametrize(
+    ("amp", "native", "narrow"),
+    [("bf16", True, torch.bfloat16), ("bf16", False, torch.float16), ("fp16", True, torch.float16)],
+)
+def test_cuda_multiplies_in_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, amp: str, native: bool, narrow: torch.dtype
+) -> None:
+    """F32 weights unless `fast`."""
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: native)
+    device = torch.device("cuda")
+    assert choose_precision(device, amp, fast=False) == Precision(torch.float32, narrow)
+    assert choose_precision(device, amp, fast=True) == Precision(narrow, None)
+
+
+def test_mps_stores_half_precision_when_fast() -> None:
+    """It has no autocast worth having."""
+    assert choose_precision(torch.device("mps"), "bf16", fast=False) == Precision(torch.float32, None)
+    assert choose_precision(torch.device("mps"), "bf16", fast=True) == Precision(torch.float16, None)
+
+
+def test_an_accelerators_passes_are_larger() -> None:
+    """A launch costs more there, and memory is bounded on both."""
+    cpu, cuda = pass_cost(CPU), pass_cost(torch.device("cuda", 0))
+    assert cuda.overhead > cpu.overhead
+    assert cuda.budget > cpu.budget > 0

@@ -1,0 +1,144 @@
+"""How LangChain's inputs become states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    ChatMessage,
+    HumanMessage,
+    RemoveMessage,
+    SystemMessage,
+    ToolMessage,
+)
+from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
+from pydantic import BaseModel
+
+from laya_integrations.langchain import state_of
+
+IMAGE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
+
+
+class Order(BaseModel):
+    """An object that a state may hold."""
+
+    number: int
+
+
+@pytest.mark.parametrize("state", ["text", "", {"a": [1, {"b": None}]}, ["a", 1, True, None], [], {}, None])
+def test_plain_states_stay_as_they_are(state: Any) -> None:
+    """Text, JSON objects and arrays are laya's own states."""
+    assert state_of(state) == state and type(state_of(state)) is type(state)
+
+
+@pytest.mark.parametrize(
+    ("message", "state"),
+    [
+        (HumanMessage("hi"), {"role": "user", "content": "hi"}),
+        (AIMessage("hi"), {"role": "assistant", "content": "hi"}),
+        (AIMessageChunk("hi"), {"role": "assistant", "content": "hi"}),
+        (SystemMessage("hi"), {"role": "system", "content": "hi"}),
+        (ChatMessage("hi", role="critic"), {"role": "critic", "content": "hi"}),
+        (HumanMessage("hi", name="ada"), {"role": "user", "name": "ada", "content": "hi"}),
+        (
+            ToolMessage("42", tool_call_id="1", name="sum"),
+            {"role": "tool", "name": "sum", "content": "42"},
+        ),
+        (
+            AIMessage("", tool_calls=[{"name": "sum", "args": {"of": [1, 2]}, "id": "1"}]),
+            {"role": "assistant", "content": "", "tool_calls": [{"name": "sum", "args": {"of": [1, 2]}}]},
+        ),
+    ],
+)
+def test_a_message_is_a_role_and_its_text(message: Any, state: Any) -> None:
+    """Name and tool calls stay; ids do not, for they say nothing."""
+    assert state_of(message) == state
+
+
+def test_every_turn_is_kept_in_order() -> None:
+    """Tool results too: a decision about a conversation needs them."""
+    turns = [
+        SystemMessage("s"),
+        HumanMessage("q"),
+        AIMessage("", tool_calls=[{"name": "t", "args": {}, "id": "1"}]),
+        ToolMessage("found", tool_call_id="1"),
+        AIMessage("a"),
+        RemoveMessage(id="x"),
+    ]
+    state = state_of(turns)
+    assert [turn["role"] for turn in state] == ["system", "user", "assistant", "tool", "assistant"]
+    assert state[3]["content"] == "found"
+    assert state_of(tuple(turns)) == state
+
+
+def test_messages_are_found_at_any_depth() -> None:
+    """A graph's state is a dict with messages somewhere in it."""
+    state = state_of({"thread": {"turns": [HumanMessage("q")], "last": AIMessage("a")}, "n": 1})
+    assert state == {
+        "thread": {
+            "turns": [{"role": "user", "content": "q"}],
+            "last": {"role": "assistant", "content": "a"},
+        },
+        "n": 1,
+    }
+
+
+def test_prompt_values_are_their_text_or_messages() -> None:
+    """What a prompt makes can go straight to laya."""
+    assert state_of(PromptTemplate.from_template("say {x}").invoke({"x": "hi"})) == "say hi"
+    prompt = ChatPromptTemplate.from_messages([("system", "s"), ("user", "{x}")])
+    assert state_of(prompt.invoke({"x": "hi"})) == [
+        {"role": "system", "content": "s"},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_role_and_text_pairs_are_messages() -> None:
+    """As in a chat model's input; a pair with another first word is data."""
+    assert state_of([("human", "q"), ("ai", "a")]) == [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "content": "a"},
+    ]
+    assert state_of([("height", "2 m")]) == [["height", "2 m"]]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "text"),
+    [
+        ([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}], "a\nb"),
+        (["a", {"type": "text", "text": "b"}], "a\nb"),
+        ([{"type": "text", "text": "a"}, IMAGE], "a"),
+        ([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "a"}], "a"),
+        ([{"type": "tool_result", "content": [{"type": "text", "text": "42"}]}], "42"),
+        ([{"type": "tool_result", "content": "42"}], "42"),
+        ([IMAGE], ""),
+        ([], ""),
+    ],
+)
+def test_content_blocks_are_read_as_their_text(blocks: list[Any], text: str) -> None:
+    """Not as the list that holds them; also in plain role and content dicts."""
+    assert state_of(HumanMessage(blocks)) == {"role": "user", "content": text}
+    assert state_of([{"role": "user", "content": blocks}]) == [{"role": "user", "content": text}]
+
+
+def test_a_bare_list_of_blocks_is_text_and_other_lists_are_not() -> None:
+    """An own list whose items happen to have a "type" stays data."""
+    assert state_of([{"type": "text", "text": "a"}, IMAGE]) == "a"
+    events = [{"type": "click", "text": "a"}, {"type": "text", "text": "b"}]
+    assert state_of(events) == events
+    assert state_of([IMAGE]) == [IMAGE]
+
+
+def test_pydantic_objects_are_their_json() -> None:
+    """An object inside a state has no other form that laya could read."""
+    assert state_of({"order": Order(number=3)}) == {"order": {"number": 3}}
+
+
+def test_the_callers_objects_stay_unchanged() -> None:
+    """A hook that edits a state edits a copy."""
+    given = {"turns": [HumanMessage("q")], "tags": ["a"]}
+    state_of(given)["tags"].append("b")
+    assert given == {"turns": [HumanMessage("q")], "tags": ["a"]}
