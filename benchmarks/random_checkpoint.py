@@ -1,11 +1,12 @@
 """Write checkpoints of any size with random weights, in the published layout, a tensor at a time.
 
-    python benchmarks/random_checkpoint.py base /tmp/base
+python benchmarks/random_checkpoint.py base /tmp/base
 """
 
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import struct
 import sys
@@ -61,6 +62,11 @@ def write_checkpoint(size: Size, folder: Path, seed: int = 0) -> Path:
     }
     (folder / "rl_agent_config.json").write_text(json.dumps(settings, indent=1))
     return folder
+
+
+def parameter_count(size: Size) -> int:
+    """Weights of a checkpoint of this size, the carried temperatures not counted."""
+    return sum(math.prod(shape) for _, shape in _shapes(size))
 
 
 def _encoder_config(size: Size) -> dict[str, object]:
@@ -134,7 +140,7 @@ def _write_weights(size: Size, path: Path, rng: np.random.Generator) -> None:
     header: dict[str, object] = {}
     offset = 0
     for name, shape in shapes:
-        end = offset + 2 * int(np.prod(shape))
+        end = offset + 2 * math.prod(shape)
         header[name] = {"dtype": "F16", "shape": list(shape), "data_offsets": [offset, end]}
         offset = end
     header["temperature"] = {"dtype": "F32", "shape": [3], "data_offsets": [offset, offset + 12]}

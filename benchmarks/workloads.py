@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-_WORDS = (
+_TEXT = (
     "please refund the duplicate charge on our invoice today because the export page crashes every time we try to "
     "upload a file and support has not answered since monday so we may cancel the plan and move to another vendor "
     "thanks for looking into this account login password reset order number shipping address late broken delivery"
-).split()
+)
+_WORDS = _TEXT.split()
 
 FOUR_QUESTIONS: dict[str, Any] = {
     "refund": {"type": "noul", "instructions": "Does the customer ask for money back?"},

@@ -152,7 +152,7 @@ class HookedRuntime(HookRegistry):
         hooks_concurrent: bool = True,
     ) -> None:
         super().__init__(installed.hooks, installed.on_predict_start, installed.on_predict_end)
-        self.hooks_raise = installed.hooks_raise is not False
+        self.hooks_raise = True if installed.hooks_raise is None else bool(installed.hooks_raise)
         self.hooks_concurrent = hooks_concurrent
         self.hooks_timeout = installed.timeout()
         self._hook_lock = RLock()

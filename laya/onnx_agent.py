@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from laya._base_agent import BaseAgent
-from laya._checkpoints.config import load_config, load_tokenizer_names
+from laya._checkpoints.config import load_config, load_encoder_config, load_tokenizer_names
 from laya._checkpoints.identity import check_belongs
 from laya._checkpoints.source import CheckpointFiles, resolve_checkpoint
 from laya._lifecycle import CallHooks
@@ -56,6 +56,7 @@ class ONNXAgent(BaseAgent):
     ) -> None:
         # Here, not above: the class can be imported and named without the extra.
         from laya._forward.onnx_forward import OnnxForward, choose_providers
+        from laya._forward.rope import positions_on_disk
 
         installed = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         installed.check()
@@ -72,7 +73,7 @@ class ONNXAgent(BaseAgent):
         path = _find_model(wanted, files)
         config = load_config(files.config)
         tokenizer = TextTokenizer.from_file(files.tokenizer, load_tokenizer_names(files.tokenizer_config))
-        forward = OnnxForward(path, chosen)
+        forward = OnnxForward(path, chosen, positions_on_disk(load_encoder_config(files.encoder_config)))
         check_belongs(path, forward.metadata.get("sha256"), files, expected_sha256)
         if forward.actions not in (None, config.actions):
             raise CheckpointFormatError(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from laya._base_agent import BaseAgent, check_batch_size
-from laya._checkpoints.catalog import ATTACHED, Catalog, SourceLike
+from laya._checkpoints.catalog import ATTACHED, Catalog, Source, SourceLike
 from laya._checkpoints.residency import Residency
 from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle, inner_call
 from laya._lowering import lower_questions
@@ -32,7 +33,8 @@ class Router(HookedRuntime):
 
     Args:
         models: `{name: directory | Hub id | (directory or Hub id, subfolder)}`; re-points a published checkpoint
-            (`english`, `multilingual`, `typed-decisions`, or an alias) or adds one.
+            (`english`, `multilingual`, `typed-decisions`, or an alias) or adds one. A path that ends in `.onnx` is an
+            exported file with its checkpoint's files beside it (or in the subfolder), for an `ONNXAgent`.
         device, token: As for `Agent`.
         max_loaded: Checkpoints that are in memory at most; the least recently used goes first.
         default: The checkpoint for states that give no evidence of their language.
@@ -105,7 +107,8 @@ class Router(HookedRuntime):
     ) -> RouteDecision:
         """Decide which checkpoint answers, and why; loads nothing. `on_route` hooks may replace the decision."""
         lifecycle = self._lifecycle(CallHooks(hooks, hooks_raise=hooks_raise))
-        request = Request(state, {} if questions is None else questions, model, task, lang, lang_guess)
+        lowered = {} if questions is None else lower_questions(questions, strict=False)
+        request = Request(state, lowered, model, task, lang, lang_guess)
         return self._decide(request, PredictContext([state], request.questions, router=self), lifecycle)
 
     def route_batch(
@@ -290,6 +293,8 @@ class Router(HookedRuntime):
         source = self._catalog.source(name)
         if source is ATTACHED:
             raise LayaError(f"{name!r} was attached and is no longer loaded; attach it again")
+        if source.repo_or_path.endswith(".onnx"):
+            return _onnx_agent(source, self._agent_options)
         from laya.agent import Agent
 
         return Agent(source.repo_or_path, subfolder=source.subfolder, **self._agent_options)
@@ -463,7 +468,8 @@ def _predict_batch(
     if not callable(getattr(agent, "predict_batch", None)):
         return _system_one(agent, states, questions, budgets, lang)
     options = _given(batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1], lang=lang)
-    results = list(_inner(agent.predict_batch, states, questions, **options))
+    with inner_call():
+        results = list(agent.predict_batch(states, questions, **options))
     if len(results) == 1 and len(states) > 1:  # an agent's hook answered the whole call with one result
         return [dict(results[0]) for _ in states]
     if len(results) != len(states):
@@ -495,6 +501,17 @@ def _language_of(agent: Any, lang: str | None) -> str | None:
     """The language where the agent has temperatures for it; elsewhere it would only split what can share a pass."""
     has_own = lang is not None and isinstance(agent, BaseAgent) and agent.temperatures(lang) is not None
     return language_key(lang) if has_own else None
+
+
+def _onnx_agent(source: Source, options: Mapping[str, Any]) -> BaseAgent:
+    """The agent of an exported file; options that only an `Agent` has mean nothing to it."""
+    from laya.onnx_agent import ONNXAgent
+
+    path = Path(source.repo_or_path).expanduser().absolute()
+    known = {name: value for name, value in options.items() if name not in ("fast", "compile", "device")}
+    if str(options.get("device")) == "cpu":
+        known.setdefault("providers", ["CPUExecutionProvider"])
+    return ONNXAgent(path.parent, path, source.subfolder, **known)
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -84,9 +84,7 @@ class Catalog:
     sources: Mapping[str, Source] = field(default_factory=lambda: PUBLISHED)
 
     @classmethod
-    def build(
-        cls, models: Mapping[str, SourceLike] | None = None, *, standalone_repos: bool = False
-    ) -> Catalog:
+    def build(cls, models: Mapping[str, SourceLike] | None = None, *, standalone_repos: bool = False) -> Catalog:
         """Start from the published checkpoints; `models` re-points them, by name or alias, or adds others."""
         sources = dict(STANDALONE if standalone_repos else PUBLISHED)
         given: set[str] = set()

@@ -60,8 +60,7 @@ def load_config(path: str | os.PathLike[str]) -> CheckpointConfig:
     by_type = source.triple("temperature", default=[1.0, 1.0, 1.0])
     choice, score, noul = (temperatures.confine(f"temperature[{i}]", t) for i, t in enumerate(by_type))
     by_options = {
-        bucket: temperatures.confine(bucket, t)
-        for bucket, t in source.mapping("temperature_by_options").items()
+        bucket: temperatures.confine(bucket, t) for bucket, t in source.mapping("temperature_by_options").items()
     }
     config = CheckpointConfig(
         max_len=source.integer("max_len", default=512, at_least=1),

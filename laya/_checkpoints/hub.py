@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import errno
+import http.client
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
+from huggingface_hub import (
+    constants,
+    get_hf_file_metadata,
+    hf_hub_download,
+    hf_hub_url,
+    try_to_load_from_cache,
+)
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
+    HfHubHTTPError,
     HFValidationError,
     LocalEntryNotFoundError,
     OfflineModeIsEnabled,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from huggingface_hub.utils import validate_repo_id
 
 from laya.errors import CheckpointError, CheckpointNotFoundError, HubError, OptionError
 
+_MORE_TRIES = 4
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_WRITING = {errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -46,6 +56,8 @@ def fetch_snapshot(
     # Looked up first: the client moves the branch's entry in the cache as soon as it sees a newer commit.
     cached = request.cached_snapshot()
     try:
+        if cached is None:
+            request.reach_hub()
         return request.download()
     except _DownloadFailed as failure:
         if cached is not None and _is_outage(failure.cause):
@@ -85,6 +97,9 @@ class _Request:
         if revision is not None and not _is_revision(revision):
             message = "revision must name a branch, a tag or a commit; leave it out for the default branch"
             raise OptionError(message, option="revision")
+        if not _is_repo(repo):
+            message = f"{repo!r} is no existing directory and no Hub id ('owner/name'); check the spelling"
+            raise CheckpointNotFoundError(message, model_id=repo)
         return cls(
             repo=repo,
             names=tuple(str(PurePosixPath(subfolder, name)) for name in names),
@@ -93,6 +108,17 @@ class _Request:
             token=(token.strip() or None) if isinstance(token, str) else token,
             revision=constants.DEFAULT_REVISION if revision is None else revision,
         )
+
+    def reach_hub(self) -> None:
+        """Fail at once where the Hub can't be reached: the client would try for half a minute."""
+        missing = next(name for name in self.names if self._cached(name) is None)
+        url = hf_hub_url(self.repo, missing, revision=self.revision)
+        try:
+            get_hf_file_metadata(url, token=self.token)
+        except HfHubHTTPError:
+            pass  # it answered: whatever is wrong, the client tells it more precisely
+        except Exception as error:
+            raise _DownloadFailed(missing, error) from error
 
     def download(self) -> Snapshot:
         """Fetch the first file by the revision's name, the others from the commit that this gave."""
@@ -104,28 +130,36 @@ class _Request:
 
     def cached_snapshot(self) -> Snapshot | None:
         """Return what the cache holds under this revision, if it is complete."""
-        try:
-            files = [try_to_load_from_cache(self.repo, name, revision=self.revision) for name in self.names]
-        except HFValidationError as error:
-            message = (
-                f"{self.repo!r} is no existing directory and no Hub id ('owner/name'); check the spelling"
-            )
-            raise CheckpointNotFoundError(message, model_id=self.repo) from error
-        first = files[0]
-        if isinstance(first, str) and all(isinstance(file, str) for file in files):
-            return self._snapshot_of(first, self.names[0])
-        return None
+        files = [file for file in map(self._cached, self.names) if file is not None]
+        return self._snapshot_of(files[0], self.names[0]) if len(files) == len(self.names) else None
+
+    def _cached(self, name: str) -> str | None:
+        file = try_to_load_from_cache(self.repo, name, revision=self.revision)
+        return file if isinstance(file, str) else None
 
     def _download(self, name: str, revision: str) -> str:
-        try:
-            return hf_hub_download(self.repo, name, revision=revision, token=self.token)
-        except Exception as error:  # the client's transports (HTTP, Xet) each raise their own kinds
-            raise _DownloadFailed(name, error) from error
+        more_tries = _MORE_TRIES
+        while True:
+            try:
+                return hf_hub_download(self.repo, name, revision=revision, token=self.token)
+            except Exception as error:  # the client's transports (HTTP, Xet) each raise their own kinds
+                # Clients of 0.x give up at a cut transfer and keep what came: their next call asks for the rest.
+                if not more_tries or not _any(tuple(_causes(error)), http.client.IncompleteRead):
+                    raise _DownloadFailed(name, error) from error
+            more_tries -= 1
 
     def _snapshot_of(self, file: str, name: str) -> Snapshot:
         """Read the commit off a cached file's place: `snapshots/<commit>/<name>`."""
         directory = Path(file).parents[len(PurePosixPath(name).parts) - 1]
         return Snapshot(root=directory / self.subfolder, commit=directory.name)
+
+
+def _is_repo(repo: str) -> bool:
+    try:
+        validate_repo_id(repo)
+    except HFValidationError:
+        return False
+    return repo.isascii()  # clients of 0.x let letters of every script pass
 
 
 def _is_revision(value: object) -> bool:

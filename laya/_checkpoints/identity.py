@@ -23,7 +23,9 @@ def file_digest(path: Path) -> str:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}", path=path) from error
 
 
-def check_belongs(exported: Path, recorded: Any, files: CheckpointFiles, expected: Mapping[str, str] | None = None) -> None:
+def check_belongs(
+    exported: Path, recorded: Any, files: CheckpointFiles, expected: Mapping[str, str] | None = None
+) -> None:
     """Compare the digests recorded in an exported file with the checkpoint's files that are there.
 
     Weights need not be there: an exported network has its own. `expected` digests of weights are compared with
@@ -33,7 +35,9 @@ def check_belongs(exported: Path, recorded: Any, files: CheckpointFiles, expecte
     digests = recorded if isinstance(recorded, Mapping) else {}
     wanted = (expected or {}).get(WEIGHTS)
     if wanted is not None and digests.get(WEIGHTS) != wanted.lower():
-        raise _mismatch(exported, f"weights of digest {digests.get(WEIGHTS)}", f"expected_sha256 {wanted}", wanted, digests)
+        raise _mismatch(
+            exported, f"weights of digest {digests.get(WEIGHTS)}", f"expected_sha256 {wanted}", wanted, digests
+        )
     for name in GRAPH_FILES:
         path = files.root / name
         if name in digests and path.is_file():

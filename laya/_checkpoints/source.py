@@ -135,9 +135,7 @@ def _local_root(model_id: str, folder: str, wanted: tuple[str, ...]) -> Path:
     root = Path(os.path.expanduser(model_id)) / folder
     if not root.is_dir():
         problem = "this is a file, not a directory" if root.is_file() else "no such directory"
-        message = (
-            f"{problem}: {str(root)!r}; give the directory that holds {CONFIG}, or a Hub id ('owner/name')"
-        )
+        message = f"{problem}: {str(root)!r}; give the directory that holds {CONFIG}, or a Hub id ('owner/name')"
         raise CheckpointNotFoundError(message, model_id=model_id, path=root)
     missing = [name for name in wanted if not _is_file(root / name, model_id)]
     if missing:
@@ -176,9 +174,7 @@ def _verify_digest(path: Path, name: str, expected: str, model_id: str) -> None:
             f"{name!r} of {model_id!r} is not the expected file: SHA-256 expected {expected}, got {actual} "
             f"({path}); delete that file and get it again, or correct expected_sha256"
         )
-        raise CheckpointIntegrityError(
-            message, model_id=model_id, path=path, expected=expected, actual=actual
-        )
+        raise CheckpointIntegrityError(message, model_id=model_id, path=path, expected=expected, actual=actual)
 
 
 def _short(value: object) -> str:

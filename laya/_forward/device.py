@@ -45,14 +45,10 @@ def choose_device(requested: str | torch.device | None) -> torch.device:
             f"device must be a torch device such as 'cpu' or 'cuda:0', got {requested!r}", option="device"
         ) from error
     if device.type not in _PREFERENCE:
-        raise OptionError(
-            f"device must be one of {', '.join(_PREFERENCE)}, got {requested!r}", option="device"
-        )
+        raise OptionError(f"device must be one of {', '.join(_PREFERENCE)}, got {requested!r}", option="device")
     if _available(device.type, device.index):
         return device
-    warnings.warn(
-        f"device {str(device)!r} is not available here; using {str(best)!r}", RuntimeWarning, stacklevel=4
-    )
+    warnings.warn(f"device {str(device)!r} is not available here; using {str(best)!r}", RuntimeWarning, stacklevel=4)
     return best
 
 

@@ -71,9 +71,7 @@ def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor
         ) from error
     except FileNotFoundError as error:
         raise CheckpointFormatError(f"{path} can't be opened: {error}", path=path) from error
-    left = [
-        name for name, tensor in [*network.named_parameters(), *network.named_buffers()] if tensor.is_meta
-    ]
+    left = [name for name, tensor in [*network.named_parameters(), *network.named_buffers()] if tensor.is_meta]
     if left:
         raise CheckpointFormatError(f"{path} leaves {_listed(left)} without values", path=path)
 

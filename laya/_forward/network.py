@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -40,7 +41,7 @@ class DecisionHead(nn.Module):
         index = positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])
         if not self.layers:
             return hidden.gather(1, index)
-        *early, last = self.layers
+        *early, last = cast("list[nn.TransformerEncoderLayer]", list(self.layers))
         for layer in early:
             normed = layer.norm1(hidden)
             hidden = _feed_forward(layer, hidden + _attend(layer.self_attn, normed, normed, mask))
@@ -49,10 +50,10 @@ class DecisionHead(nn.Module):
         return _feed_forward(last, read)
 
 
-def _attend(attention: nn.Module, queries: Tensor, context: Tensor, mask: Tensor | None) -> Tensor:
+def _attend(attention: nn.MultiheadAttention, queries: Tensor, context: Tensor, mask: Tensor | None) -> Tensor:
     """Multi-head attention of `[n, P, d]` over `[n, L, d]`, projected."""
     width, heads = context.shape[-1], attention.num_heads
-    weight, bias = attention.in_proj_weight, attention.in_proj_bias
+    weight, bias = cast(Tensor, attention.in_proj_weight), attention.in_proj_bias
     q = nn.functional.linear(queries, weight[:width], bias[:width])
     kv = nn.functional.linear(context, weight[width:], bias[width:])
     k, v = kv.chunk(2, dim=-1)
@@ -62,7 +63,7 @@ def _attend(attention: nn.Module, queries: Tensor, context: Tensor, mask: Tensor
     return joined
 
 
-def _feed_forward(layer: nn.Module, hidden: Tensor) -> Tensor:
+def _feed_forward(layer: nn.TransformerEncoderLayer, hidden: Tensor) -> Tensor:
     wide = layer.linear1(layer.norm2(hidden)).relu_()
     widened: Tensor = hidden + layer.linear2(wide)
     return widened

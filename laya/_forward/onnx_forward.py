@@ -19,9 +19,7 @@ from laya.errors import CheckpointFormatError, OptionError
 try:
     import onnxruntime
 except ImportError as error:
-    raise ImportError(
-        "ONNX models need onnxruntime; install it with: pip install 'laya-integrations[onnx]'"
-    ) from error
+    raise ImportError("ONNX models need onnxruntime; install it with: pip install 'laya-integrations[onnx]'") from error
 
 INPUTS = ("input_ids", "attention_mask", "marker_pos", "marker_mask", "qtype")
 OUTPUTS = ("logits", "act_logits")
@@ -30,7 +28,13 @@ CPU = "CPUExecutionProvider"
 METADATA = "laya"
 """Key of what an exported file says of itself, as JSON: `{"sha256": {file: digest}, "max_positions", ...}`."""
 
-_PREFERENCE = ("CUDAExecutionProvider", "ROCMExecutionProvider", "MIGraphXExecutionProvider", "DmlExecutionProvider", CPU)
+_PREFERENCE = (
+    "CUDAExecutionProvider",
+    "ROCMExecutionProvider",
+    "MIGraphXExecutionProvider",
+    "DmlExecutionProvider",
+    CPU,
+)
 # As for the torch devices: where one more pass costs as much as that many tokens of padding.
 _CPU_COST = PassCost(overhead=24, budget=4096)
 _ACCELERATOR_COST = PassCost(overhead=2048, budget=65536)
@@ -41,7 +45,8 @@ class OnnxForward:
 
     min_options = 2
 
-    def __init__(self, path: Path, providers: Any = None) -> None:
+    def __init__(self, path: Path, providers: Any = None, max_positions: int | None = None) -> None:
+        """`max_positions` is for a file that doesn't say how many positions its encoder has."""
         chosen = choose_providers(providers)
         self._session = _open(path, chosen)
         self._lock = Lock()
@@ -50,7 +55,7 @@ class OnnxForward:
         self.cost = _CPU_COST if self.providers[0] == CPU else _ACCELERATOR_COST
         self.metadata = _metadata(self._session, path)
         """What the export says of itself; empty for a file that laya didn't write."""
-        self.max_positions: int | None = self.metadata.get("max_positions")
+        self.max_positions: int | None = self.metadata.get("max_positions", max_positions)
         self.actions = _check_signature(self._session, path)
         """Width of the action logits; None where the file leaves it open."""
 
@@ -121,7 +126,9 @@ def _metadata(session: Any, path: Path) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise CheckpointFormatError(f"{path}: its {METADATA!r} metadata is no JSON; export it again", path=path) from error
+        raise CheckpointFormatError(
+            f"{path}: its {METADATA!r} metadata is no JSON; export it again", path=path
+        ) from error
     return found if isinstance(found, dict) else {}
 
 

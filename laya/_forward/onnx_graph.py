@@ -7,7 +7,7 @@ onnxruntime's fused attention, rotary and Gelu kernels (domain `com.microsoft`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 OPSET = 17
 """LayerNormalization is an operator from here on."""
-INPUTS = ("input_ids", "attention_mask", "marker_pos", "marker_mask", "qtype")
-OUTPUTS = ("logits", "act_logits")
 UNQUANTIZED = "exact"
 """Prefix of nodes whose weights stay F32 in a quantized model: a few small products that decide the answer."""
 
 _FUSED = "com.microsoft"
 _AXES = {"input_ids": "nL", "attention_mask": "nL", "marker_pos": "nK", "marker_mask": "nK", "qtype": "n"}
+_FLOAT, _INT32, _BOOL = 1, 6, 9
+"""Of `onnx.TensorProto.DataType`."""
 _BLOCKED = -1e9
 """Added to attention scores of what can't be seen; finite, so that a row that sees nothing stays a number."""
 _MASKED = -1e4
@@ -44,14 +44,13 @@ class Graph:
     _nodes: list[Any] = field(default_factory=list)
     _initializers: dict[str, Any] = field(default_factory=dict)
 
-    def op(self, kind: str, *inputs: str, prefix: str = "", domain: str = "", outputs: int = 1, **attributes: Any) -> Any:
+    def op(self, kind: str, *inputs: str, prefix: str = "node", domain: str = "", **attributes: Any) -> str:
         """Add a node; an empty input name is an optional input left out."""
-        from onnx import helper
+        return self._add(kind, inputs, 1, prefix, domain, attributes)[0]
 
-        name = f"{prefix or 'node'}_{len(self._nodes)}_{kind}"
-        names = [f"{name}_{index}" for index in range(outputs)]
-        self._nodes.append(helper.make_node(kind, inputs, names, name=name, domain=domain, **attributes))
-        return names[0] if outputs == 1 else names
+    def parts(self, kind: str, *inputs: str, count: int, axis: int) -> list[str]:
+        """Add a node with several outputs, along an axis."""
+        return self._add(kind, inputs, count, "node", "", {"axis": axis})
 
     def constant(self, value: Any, dtype: Any = np.int64) -> str:
         """A small tensor."""
@@ -70,46 +69,57 @@ class Graph:
         """A tensor of the checkpoint, as it is."""
         return self.tensor(name, self.weights[name])
 
-    def linear(self, hidden: str, *names: str, prefix: str = "") -> str:
+    def linear(self, hidden: str, *names: str, prefix: str = "node") -> str:
         """`hidden @ W.T + b`; several layers are one product, outputs side by side. A missing bias is none."""
         joined = np.concatenate([self.weights[f"{name}.weight"] for name in names]).T
         product = self.op("MatMul", hidden, self.tensor("+".join(names) + ".weight.T", joined), prefix=prefix)
         biases = [self.weights.get(f"{name}.bias") for name in names]
         if any(bias is None for bias in biases):
-            return product  # type: ignore[no-any-return]
+            return product
         bias = self.tensor("+".join(names) + ".bias", np.concatenate(biases))  # type: ignore[arg-type]
-        return self.op("Add", product, bias)  # type: ignore[no-any-return]
+        return self.op("Add", product, bias)
 
     def norm(self, hidden: str, name: str, epsilon: float) -> str:
         """Layer normalisation over the last axis."""
         bias = [self.weight(f"{name}.bias")] if f"{name}.bias" in self.weights else []
-        return self.op("LayerNormalization", hidden, self.weight(f"{name}.weight"), *bias, axis=-1, epsilon=epsilon)  # type: ignore[no-any-return]
+        return self.op("LayerNormalization", hidden, self.weight(f"{name}.weight"), *bias, axis=-1, epsilon=epsilon)
 
     def embedding(self, name: str, ids: str) -> str:
         """Rows of a table."""
-        return self.op("Gather", self.weight(f"{name}.weight"), ids)  # type: ignore[no-any-return]
+        return self.op("Gather", self.weight(f"{name}.weight"), ids)
 
     def activation(self, hidden: str, kind: str) -> str:
         """Gelu by the error function, or ReLU."""
-        return self.op("Relu", hidden) if kind == "relu" else self.op("Gelu", hidden, domain=_FUSED)  # type: ignore[no-any-return]
+        return self.op("Relu", hidden) if kind == "relu" else self.op("Gelu", hidden, domain=_FUSED)
 
     def attention(self, query: str, key: str, value: str, heads: int, padding: str = "", bias: str = "") -> str:
         """`[n, Q, d]`, `[n, L, d]` twice -> `[n, Q, d]`; `padding` is `[n, L]` int32, `bias` `[n, 1, Q, L]`."""
-        return self.op(  # type: ignore[no-any-return]
+        return self.op(
             "MultiHeadAttention", query, key, value, "", padding, bias,
             domain=_FUSED, num_heads=heads, mask_filter_value=_BLOCKED,
         )  # fmt: skip
+
+    def _add(
+        self, kind: str, inputs: Sequence[str], count: int, prefix: str, domain: str, attributes: Mapping[str, Any]
+    ) -> list[str]:
+        from onnx import helper
+
+        name = f"{prefix}_{len(self._nodes)}_{kind}"
+        outputs = [f"{name}_{index}" for index in range(count)]
+        self._nodes.append(helper.make_node(kind, inputs, outputs, name=name, domain=domain, **attributes))
+        return outputs
 
     def finish(self, outputs: Mapping[str, tuple[str, int | str]]) -> GraphProto:
         """Close the graph: `{output: (value, width of the second axis)}`."""
         from onnx import TensorProto, helper
 
-        self._nodes += [helper.make_node("Identity", [value], [name], name=name) for name, (value, _) in outputs.items()]
+        for name, (value, _) in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [value], [name], name=name))
         kinds = {"marker_mask": TensorProto.BOOL}
         return helper.make_graph(
             self._nodes,
             "laya",
-            [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.INT64), list(_AXES[n])) for n in INPUTS],
+            [helper.make_tensor_value_info(n, kinds.get(n, TensorProto.INT64), list(_AXES[n])) for n in _AXES],
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", w]) for n, (_, w) in outputs.items()],
             list(self._initializers.values()),
         )
@@ -127,11 +137,11 @@ def decision_graph(
             option="model",
         )
     graph = Graph(weights)
-    padding = graph.op("Cast", "attention_mask", to=6)  # int32
+    padding = graph.op("Cast", "attention_mask", to=_INT32)
     hidden = encode(graph, encoder_config, padding)
     types = graph.op("Unsqueeze", graph.embedding("type_emb", "qtype"), graph.constant([1]))
     read = _head(graph, graph.op("Add", hidden, types), padding, head_layers)
-    cls, at_markers = graph.op("Split", read, _cls_and_markers(graph), axis=1, outputs=2)
+    cls, at_markers = graph.parts("Split", read, _cls_and_markers(graph), count=2, axis=1)
     logits = _scores(graph, at_markers)
     act_logits = _acts(graph, graph.op("Squeeze", cls, graph.constant([1])), logits)
     return graph.finish({"logits": (logits, "K"), "act_logits": (act_logits, actions)})
@@ -149,18 +159,19 @@ def _modernbert(graph: Graph, config: Mapping[str, Any], padding: str) -> str:
     positions = _positions(graph)
     turns = {kind: _rotation(graph, positions, thetas[kind], config["hidden_size"] // heads) for kind in set(kinds)}
     near = _near(graph, positions, config.get("local_attention", 128) // 2)
-    hidden = graph.norm(graph.embedding("encoder.embeddings.tok_embeddings", "input_ids"), "encoder.embeddings.norm", epsilon)
+    words = graph.embedding("encoder.embeddings.tok_embeddings", "input_ids")
+    hidden = graph.norm(words, "encoder.embeddings.norm", epsilon)
     for layer, kind in enumerate(kinds):
         name = f"encoder.layers.{layer}"
         # The first layer's input is normalised already.
         normed = graph.norm(hidden, f"{name}.attn_norm", epsilon) if layer else hidden
-        query, key, value = graph.op("Split", graph.linear(normed, f"{name}.attn.Wqkv"), axis=-1, outputs=3)
+        query, key, value = graph.parts("Split", graph.linear(normed, f"{name}.attn.Wqkv"), count=3, axis=-1)
         query, key = (_rotate(graph, each, turns[kind], heads) for each in (query, key))
         masks = {"padding": padding} if kind == rope.FULL else {"bias": near}
         mixed = graph.attention(query, key, value, heads, **masks)
         hidden = graph.op("Add", hidden, graph.linear(mixed, f"{name}.attn.Wo"))
         wide = graph.linear(graph.norm(hidden, f"{name}.mlp_norm", epsilon), f"{name}.mlp.Wi")
-        shown, gate = graph.op("Split", wide, axis=-1, outputs=2)
+        shown, gate = graph.parts("Split", wide, count=2, axis=-1)
         gated = graph.op("Mul", graph.activation(shown, activation), gate)
         hidden = graph.op("Add", hidden, graph.linear(gated, f"{name}.mlp.Wo"))
     return graph.norm(hidden, "encoder.final_norm", epsilon)
@@ -171,14 +182,15 @@ def _bert(graph: Graph, config: Mapping[str, Any], padding: str) -> str:
     activation = _known_activation(config.get("hidden_act", "gelu"))
     tables = "encoder.embeddings"
     places = graph.weight(f"{tables}.position_embeddings.weight")
-    placed = graph.op("Slice", places, graph.constant([0]), graph.op("Shape", "input_ids", start=1), graph.constant([0]))
+    length = graph.op("Shape", "input_ids", start=1)
+    placed = graph.op("Slice", places, graph.constant([0]), length, graph.constant([0]))
     first_type = graph.tensor("token_type", graph.weights[f"{tables}.token_type_embeddings.weight"][0])
     hidden = graph.op("Add", graph.embedding(f"{tables}.word_embeddings", "input_ids"), first_type)
     hidden = graph.norm(graph.op("Add", hidden, placed), f"{tables}.LayerNorm", epsilon)
     for layer in range(config["num_hidden_layers"]):
         name = f"encoder.encoder.layer.{layer}"
         projections = (f"{name}.attention.self.{part}" for part in ("query", "key", "value"))
-        query, key, value = graph.op("Split", graph.linear(hidden, *projections), axis=-1, outputs=3)
+        query, key, value = graph.parts("Split", graph.linear(hidden, *projections), count=3, axis=-1)
         mixed = graph.linear(graph.attention(query, key, value, heads, padding), f"{name}.attention.output.dense")
         hidden = graph.norm(graph.op("Add", hidden, mixed), f"{name}.attention.output.LayerNorm", epsilon)
         wide = graph.activation(graph.linear(hidden, f"{name}.intermediate.dense"), activation)
@@ -223,14 +235,14 @@ def _scores(graph: Graph, at_markers: str) -> str:
     hidden = graph.linear(graph.norm(at_markers, "scorer.0", 1e-5), "scorer.1", prefix=UNQUANTIZED)
     scores = graph.linear(graph.activation(hidden, "gelu"), "scorer.3", prefix=UNQUANTIZED)
     flat = graph.op("Squeeze", scores, graph.constant([-1]))
-    return graph.op("Where", "marker_mask", flat, graph.constant(_MASKED, np.float32))  # type: ignore[no-any-return]
+    return graph.op("Where", "marker_mask", flat, graph.constant(_MASKED, np.float32))
 
 
 def _acts(graph: Graph, cls: str, logits: str) -> str:
-    shown = graph.op("Cast", "marker_mask", to=1)  # float
+    shown = graph.op("Cast", "marker_mask", to=_FLOAT)
     p = graph.op("Mul", graph.op("Softmax", logits, axis=-1), shown)
-    top, _ = graph.op("TopK", p, graph.constant([2]), axis=-1, outputs=2)
-    first, second = graph.op("Split", top, axis=-1, outputs=2)
+    top, _ = graph.parts("TopK", p, graph.constant([2]), count=2, axis=-1)
+    first, second = graph.parts("Split", top, count=2, axis=-1)
     last = graph.constant([-1])
     count = graph.op("Max", graph.op("ReduceSum", shown, last, keepdims=1), graph.constant(2, np.float32))
     logs = graph.op("Log", graph.op("Max", p, graph.constant(_TINY, np.float32)))
@@ -245,42 +257,40 @@ def _acts(graph: Graph, cls: str, logits: str) -> str:
 def _at_cls_and_markers(graph: Graph, hidden: str) -> str:
     first = graph.op("Mul", graph.op("Unsqueeze", "qtype", graph.constant([1])), graph.constant(0))
     places = graph.op("Concat", first, "marker_pos", axis=1)
-    return graph.op("GatherND", hidden, graph.op("Unsqueeze", places, graph.constant([-1])), batch_dims=1)  # type: ignore[no-any-return]
+    return graph.op("GatherND", hidden, graph.op("Unsqueeze", places, graph.constant([-1])), batch_dims=1)
 
 
 def _cls_and_markers(graph: Graph) -> str:
     options = graph.op("Shape", "marker_pos", start=1)
-    return graph.op("Concat", graph.constant([1]), options, axis=0)  # type: ignore[no-any-return]
+    return graph.op("Concat", graph.constant([1]), options, axis=0)
 
 
 def _positions(graph: Graph) -> str:
     length = graph.op("Squeeze", graph.op("Shape", "input_ids", start=1))
-    return graph.op("Range", graph.constant(0), length, graph.constant(1))  # type: ignore[no-any-return]
+    return graph.op("Range", graph.constant(0), length, graph.constant(1))
 
 
 def _rotation(graph: Graph, positions: str, theta: float, head_width: int) -> tuple[str, str]:
     """Cosines and sines of every position, `[L, head_width / 2]`."""
     exponents = np.arange(0, head_width, 2, dtype=np.float32) / np.float32(head_width)
     frequencies = graph.constant((1.0 / np.float32(theta) ** exponents)[None], np.float32)
-    column = graph.op("Unsqueeze", graph.op("Cast", positions, to=1), graph.constant([1]))
+    column = graph.op("Unsqueeze", graph.op("Cast", positions, to=_FLOAT), graph.constant([1]))
     angles = graph.op("Mul", column, frequencies)
     return graph.op("Cos", angles), graph.op("Sin", angles)
 
 
 def _rotate(graph: Graph, hidden: str, turn: tuple[str, str], heads: int) -> str:
-    return graph.op(  # type: ignore[no-any-return]
-        "RotaryEmbedding", hidden, graph.constant([0]), *turn, domain=_FUSED, interleaved=0
-    )
+    return graph.op("RotaryEmbedding", hidden, graph.constant([0]), *turn, domain=_FUSED, interleaved=0)
 
 
 def _near(graph: Graph, positions: str, reach: int) -> str:
     """What a sliding layer adds to its scores, `[n, 1, L, L]`."""
-    row, column = graph.op("Unsqueeze", positions, graph.constant([0])), graph.op("Unsqueeze", positions, graph.constant([1]))
+    row, column = (graph.op("Unsqueeze", positions, graph.constant([axis])) for axis in (0, 1))
     distance = graph.op("Abs", graph.op("Sub", column, row))
     close = graph.op("LessOrEqual", distance, graph.constant(reach))
-    real = graph.op("Unsqueeze", graph.op("Cast", "attention_mask", to=9), graph.constant([1, 2]))  # bool
+    real = graph.op("Unsqueeze", graph.op("Cast", "attention_mask", to=_BOOL), graph.constant([1, 2]))
     seen = graph.op("And", real, close)
-    return graph.op("Where", seen, graph.constant(0, np.float32), graph.constant(_BLOCKED, np.float32))  # type: ignore[no-any-return]
+    return graph.op("Where", seen, graph.constant(0, np.float32), graph.constant(_BLOCKED, np.float32))
 
 
 def _known_activation(name: str) -> str:

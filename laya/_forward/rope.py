@@ -7,9 +7,10 @@ ignores it without a word and computes with its own defaults.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 _LEGACY_KEYS = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
@@ -29,6 +30,11 @@ def thetas_on_disk(encoder_config: Mapping[str, Any]) -> dict[str, float]:
     if FULL in found:
         found.setdefault(SLIDING, found[FULL])
     return {kind: float(theta) for kind, theta in found.items()}
+
+
+def positions_on_disk(encoder_config: Mapping[str, Any]) -> int | None:
+    """Tokens that an encoder configuration has learned positions for; None where they are rotary."""
+    return None if thetas_on_disk(encoder_config) else encoder_config.get("max_position_embeddings")
 
 
 def portable_config(encoder_config: Mapping[str, Any]) -> dict[str, Any]:

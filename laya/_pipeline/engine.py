@@ -109,7 +109,7 @@ class Engine:
         states: Any,
         questions: Any,
         budgets: tuple[int | None, int | None] = (None, None),
-        options: BatchOptions = BatchOptions(),  # noqa: B008 - frozen
+        options: BatchOptions = BatchOptions(),
         temperatures: Temperatures | None = None,
     ) -> list[dict[str, Any]]:
         """Answer every question about every state; results keep the order of `states`.

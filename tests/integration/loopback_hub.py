@@ -142,9 +142,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.served.outage:
             self._reply(503, b"out of service", body=body)
         elif asked:
-            self._answer_file(
-                asked["repo"], asked["revision"], asked["file"], redirect=bool(resolve), body=body
-            )
+            self._answer_file(asked["repo"], asked["revision"], asked["file"], redirect=bool(resolve), body=body)
         elif info:
             self._answer_info(info["repo"], info["revision"] or "main", body=body)
         else:

@@ -88,9 +88,7 @@ def test_one_event_runs_on_all_hooks_in_order(agent: Agent) -> None:
     order: list[str] = []
 
     def named(name: str) -> Any:
-        return Recorder(
-            start=lambda ctx: order.append(f"{name} start"), end=lambda ctx: order.append(f"{name} end")
-        )
+        return Recorder(start=lambda ctx: order.append(f"{name} start"), end=lambda ctx: order.append(f"{name} end"))
 
     hooks.set_default_hooks([named("default")])
     agent.add_hook([named("a"), named("b")])
@@ -200,9 +198,10 @@ def test_empty_inputs_run_the_hooks_and_nothing_else(agent: Agent, monkeypatch: 
     monkeypatch.setattr(engine.tokenizer, "encode", refuse)
     hook = Recorder()
     assert agent.predict_batch([], ALL, hooks=hook) == []
-    assert answers(agent.predict_batch(["a", "b"], {}, hooks=hook)) == [
-        {"model": "laya-rl-agent", "answers": {}, "usage": zeros}
-    ] * 2
+    assert (
+        answers(agent.predict_batch(["a", "b"], {}, hooks=hook))
+        == [{"model": "laya-rl-agent", "answers": {}, "usage": zeros}] * 2
+    )
     assert agent.predict("a", {}, hooks=hook, min_confidence=0.5)["answers"] == {}
     assert hook.events == ["start", "end"] * 3
     assert [seen["usage"] for seen in hook.seen[1::2]] == [zeros] * 3
@@ -340,7 +339,9 @@ def test_hooks_of_a_serial_agent_never_overlap(checkpoints: Path) -> None:
         time.sleep(0.01)
         inside -= 1
 
-    agent = Agent(checkpoints / "bert", device="cpu", on_predict_start=slow, on_predict_end=slow, hooks_concurrent=False)
+    agent = Agent(
+        checkpoints / "bert", device="cpu", on_predict_start=slow, on_predict_end=slow, hooks_concurrent=False
+    )
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda text: agent.predict(text, {"churn": NOUL}), ["a", "b", "c", "d"] * 3))
     assert most == 1
@@ -392,7 +393,8 @@ def test_an_interrupt_in_a_batch_leaves_the_agent_usable(checkpoints: Path) -> N
             print("usable")
         """
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=110, check=False)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
     assert done.stdout.strip() == "usable", done.stderr
 
 
@@ -409,7 +411,14 @@ def test_a_closed_agent_says_so(checkpoints: Path) -> None:
 def test_the_repr_helps(agent: Agent, checkpoints: Path) -> None:
     """Where from, on what, how large, which budgets."""
     text = repr(agent)
-    for part in (str(checkpoints / "english"), "cpu", "1.1M parameters, float32,", "max_len=160", "head_max_len=64", "hooks=0"):
+    for part in (
+        str(checkpoints / "english"),
+        "cpu",
+        "1.1M parameters, float32,",
+        "max_len=160",
+        "head_max_len=64",
+        "hooks=0",
+    ):
         assert part in text
     assert (agent.max_len, agent.head_max_len) == (160, 64)
 
@@ -568,7 +577,7 @@ class TestPredictLong:
     def test_bad_scan_options_fail_before_any_hook(self, agent: Agent, options: dict[str, Any]) -> None:
         """On a state of any length."""
         hook = Recorder()
-        with pytest.raises(ValueError, match="window|stride|aggregate"):
+        with pytest.raises(ValueError, match=r"window|stride|aggregate"):
             agent.predict_long("s", ALL, hooks=hook, **options)
         assert hook.events == []
 

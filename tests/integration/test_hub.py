@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -216,9 +217,7 @@ def test_a_dropped_transfer_goes_on_where_it_stopped(machine: Machine) -> None:
     machine.hub.push(REPO, files)
     cut = len(weights) // 2
     machine.hub.cuts["model.safetensors"] = cut
-    loaded = machine.resolve()
-    if isinstance(loaded, Failed):  # clients of 0.x leave the next try to their caller
-        loaded = machine.load()
+    loaded = machine.load()
     first, second = (r.range for r in machine.hub.requests if r.method == "GET" and "/lfs/" in r.path)
     assert first is None
     assert second is not None
@@ -231,6 +230,9 @@ def test_a_load_that_broke_off_leaves_the_cache_usable(machine: Machine) -> None
     files = checkpoint()
     machine.hub.push(REPO, files)
     assert "HubError" in machine.fail(file_limit=256 * 1024).kinds
+    with LoopbackHub() as elsewhere:
+        gone = elsewhere.url
+    assert "cannot get 'model.safetensors'" in machine.fail(env={"HF_ENDPOINT": gone}).message
     machine.hub.requests.clear()
     loaded = machine.load()
     assert machine.hub.files_requested("GET") == ["model.safetensors"]
@@ -295,11 +297,12 @@ def test_offline_without_a_cache_names_file_and_next_step(machine: Machine) -> N
         assert part in failed.message
 
 
-@pytest.mark.slow
 def test_an_unreachable_hub_without_a_cache_names_the_endpoint(machine: Machine) -> None:
-    """A refused connection is reported with endpoint and cause, after the client's own retries."""
+    """A refused connection is reported with endpoint and cause, before the client's own retries."""
     machine.hub.stop()
+    started = time.monotonic()
     failed = machine.fail()
+    assert time.monotonic() - started < 20
     assert "HubError" in failed.kinds
     for part in (REPO, "rl_agent_config.json", machine.hub.url, "Connect", "HF_ENDPOINT"):
         assert part in failed.message

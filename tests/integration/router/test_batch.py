@@ -47,7 +47,9 @@ def test_all_are_routed_before_anything_is_loaded(cold: Cold) -> None:
     router = cold(max_loaded=1)
     router.load("english")
     requests = [request("a", model="ml"), request("b", model="en"), request("c", model="multi"), request("d")]
-    router.predict_batch(requests, hooks=hook)
+    results = router.predict_batch(requests, hooks=hook)
+    # A checkpoint is loaded for the first request that needs it.
+    assert [ctx.run_id for ctx in hook.at("on_load")] == [results[0]["run_id"], results[1]["run_id"]]
     assert events_by_state(hook) == [
         *("on_route a", "on_route b", "on_route c", "on_route d"),
         *("on_evict english", "on_load multilingual"),
@@ -62,6 +64,7 @@ def test_each_request_is_a_call_of_its_own(router: Router, agents: dict[str, Not
     hook = Recorder()
     requests = [request("a"), request("b", max_len=90, head_max_len=50), request("a")]
     results = router.predict_batch(requests, hooks=hook)
+    assert len({ctx.run_id for _, ctx in hook.seen}) == len(requests)
     for place, result in enumerate(results):
         mine = [ctx for _, ctx in hook.seen if ctx.run_id == result["run_id"]]
         assert len(mine) == 3

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import Field, create_model
 
 from laya import PredictContext, Router, hooks
 from laya.errors import CheckpointNotFoundError, OptionError, StateError
@@ -146,6 +147,19 @@ def test_routing_alone_loads_nothing(cold: Cold) -> None:
     pin = Recorder(on_route=lambda ctx: setattr(ctx, "decision", {"model": "TYPED"}))
     assert router.route(STATE, hooks=pin).model == "typed-decisions"
     assert [decision.model for decision in router.route_batch(requests, hooks=pin)] == ["typed-decisions"] * 2
+
+
+def test_routing_knows_a_workflow_that_is_written_as_a_model() -> None:
+    """Its field names are the question ids, for `route` as for `predict`."""
+    invoice = create_model(
+        "Invoice",
+        **{
+            name: (bool, Field(description=f"Is it {name}?"))
+            for name in ("discrepancy_severity", "disposition", "duplicate", "matches_order", "urgency")
+        },
+    )
+    decision = Router(auto_task_detection=True).route(STATE, invoice)
+    assert (decision.model, decision["workflow"]) == ("typed-decisions", "invoice_processing")
 
 
 def test_a_hook_that_replaces_the_decision_is_obeyed(cold: Cold) -> None:

@@ -47,7 +47,7 @@ def test_an_accelerator_is_preferred_and_its_index_kept() -> None:
 @pytest.mark.usefixtures("two_gpus")
 def test_an_index_that_is_not_there_warns_and_falls_back() -> None:
     """As a device that isn't there does."""
-    with pytest.warns(RuntimeWarning, match="'cuda:2' is not available.*'cuda'"):
+    with pytest.warns(RuntimeWarning, match=r"'cuda:2' is not available.*'cuda'"):
         assert choose_device("cuda:2") == torch.device("cuda")
 
 
@@ -62,7 +62,7 @@ def test_an_unavailable_device_warns_and_falls_back(device: str) -> None:
 @pytest.mark.parametrize("nonsense", ["gpu", "", "cuda:x", "meta", 3.5, ["cpu"], "vulkan"], ids=repr)
 def test_nonsense_is_refused(nonsense: Any) -> None:
     """Not replaced: it is a mistake in the caller's code."""
-    with pytest.raises(OptionError, match="^device "):
+    with pytest.raises(OptionError, match=r"^device "):
         choose_device(nonsense)
 
 

@@ -132,7 +132,7 @@ def test_weights_of_another_format_are_named(copy: Path) -> None:
 def test_a_missing_file_is_named(copy: Path, name: str) -> None:
     """As a FileNotFoundError too."""
     (copy / name).unlink()
-    with pytest.raises(CheckpointNotFoundError, match=name.split("/")[-1]):
+    with pytest.raises(CheckpointNotFoundError, match=name.rsplit("/", maxsplit=1)[-1]):
         load(copy)
 
 

@@ -49,9 +49,10 @@ def test_bases_in_use_are_those_on_disk(checkpoints: Path, name: str) -> None:
 
 def test_other_bases_on_disk_are_used(checkpoints: Path, tmp_path: Path) -> None:
     """They aren't the release's defaults by chance."""
-    parameters = {kind: {"rope_type": "default", "rope_theta": t} for kind, t in (
-        ("full_attention", 5000.0), ("sliding_attention", 777.0)
-    )}
+    parameters = {
+        kind: {"rope_type": "default", "rope_theta": t}
+        for kind, t in (("full_attention", 5000.0), ("sliding_attention", 777.0))
+    }
     in_use = rope.thetas_in_use(encoder_of(edited(checkpoints, tmp_path, rope_parameters=parameters)))
     assert list(in_use["full_attention"]) == [pytest.approx(5000.0, rel=1e-3)]
     assert list(in_use["sliding_attention"]) == [pytest.approx(777.0, rel=1e-3)]
@@ -59,9 +60,7 @@ def test_other_bases_on_disk_are_used(checkpoints: Path, tmp_path: Path) -> None
 
 def test_bases_under_their_older_names_are_used(checkpoints: Path, tmp_path: Path) -> None:
     """Older exports say global_rope_theta and local_rope_theta."""
-    root = edited(
-        checkpoints, tmp_path, rope_parameters=None, global_rope_theta=4000.0, local_rope_theta=300.0
-    )
+    root = edited(checkpoints, tmp_path, rope_parameters=None, global_rope_theta=4000.0, local_rope_theta=300.0)
     in_use = rope.thetas_in_use(encoder_of(root))
     assert list(in_use["full_attention"]) == [pytest.approx(4000.0, rel=1e-3)]
     assert list(in_use["sliding_attention"]) == [pytest.approx(300.0, rel=1e-3)]

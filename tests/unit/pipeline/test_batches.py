@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from hypothesis import given
@@ -31,7 +31,7 @@ def cheapest(lengths: list[int], cost: PassCost) -> int:
     for cuts in range(len(rows)):
         for places in combinations(range(1, len(rows)), cuts):
             edges = [0, *places, len(rows)]
-            passes = [rows[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+            passes = [rows[a:b] for a, b in pairwise(edges)]
             if all(fits(one, lengths, cost) for one in passes):
                 found.append(price(passes, lengths, cost))
     return min(found)
@@ -71,9 +71,7 @@ def test_no_rows_need_no_pass() -> None:
 
 def test_rows_are_padded_to_the_longest() -> None:
     """Ids with the pad id, masks and markers with zeros."""
-    batch = pad_rows(
-        [np.array([5, 6, 7]), np.array([8])], [np.array([1, 2]), np.array([0])], [2, 0], pad=99
-    )
+    batch = pad_rows([np.array([5, 6, 7]), np.array([8])], [np.array([1, 2]), np.array([0])], [2, 0], pad=99)
     assert batch.input_ids.tolist() == [[5, 6, 7], [8, 99, 99]]
     assert batch.attention_mask.tolist() == [[1, 1, 1], [1, 0, 0]]
     assert batch.marker_pos.tolist() == [[1, 2], [0, 0]]

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.unit.pipeline.conftest import load_tokenizer
 
 from laya._checkpoints.config import CheckpointConfig
 from laya._pipeline.batches import Batch, PassCost
@@ -21,18 +20,20 @@ from laya._pipeline.calibration import Temperatures
 from laya._pipeline.engine import BatchOptions, Engine
 from laya._pipeline.tokenizer import TextTokenizer
 from laya.errors import OptionError, QuestionError, StateError
+from tests.unit.pipeline.conftest import load_tokenizer
 
 NOUL = {"type": "noul", "instructions": "Is it urgent?"}
 SCORE = {"type": "score", "instructions": "How urgent is it?", "criteria": ["low", "mid", "high"]}
 CHOICE = {"type": "choice", "instructions": "Which?", "criteria": {"a": "first", "b": "second"}}
 ALL = {"n": NOUL, "s": SCORE, "c": CHOICE}
+COST = PassCost(24, 4096)
 CONFIG = CheckpointConfig(160, 64, 2, (1.0, 1.0, 1.0), {}, 2, "bf16", None, {})
 
 
 class CountingForward:
     """Logit of an option: its slot, plus the row's length over 100. Remembers the shapes it saw."""
 
-    def __init__(self, cost: PassCost = PassCost(24, 4096), positions: int | None = None) -> None:
+    def __init__(self, cost: PassCost = COST, positions: int | None = None) -> None:
         self.cost = cost
         self.max_positions = positions
         self.min_options = 1
@@ -288,7 +289,7 @@ def test_max_len_beyond_absolute_positions_is_refused(tokenizer: CountingTokeniz
     """torch would fail with an index error."""
     engine = Engine(tokenizer, CountingForward(positions=256), CONFIG)
     engine.infer(["a"], {"n": NOUL}, (256, None))
-    with pytest.raises(OptionError, match="max_len=257.*256"):
+    with pytest.raises(OptionError, match=r"max_len=257.*256"):
         engine.infer(["a"], {"n": NOUL}, (257, None))
 
 

@@ -185,7 +185,7 @@ def test_a_bad_question_is_named(definition: Any) -> None:
 
 def test_missing_instructions_are_refused() -> None:
     """A question needs a text."""
-    with pytest.raises(QuestionError, match="'q'.*instructions"):
+    with pytest.raises(QuestionError, match=r"'q'.*instructions"):
         parse_questions({"q": {"type": "noul"}})
 
 

@@ -70,7 +70,7 @@ def test_a_stride_past_the_default_window_is_refused() -> None:
 
 def test_questions_that_leave_no_room_are_refused() -> None:
     """The error names both budgets' remedies."""
-    with pytest.raises(OptionError, match="no room.*max_len=160"):
+    with pytest.raises(OptionError, match=r"no room.*max_len=160"):
         plan_windows(1, 0, None, None, BUDGETS)
 
 

@@ -1,0 +1,109 @@
+"""Store the weights of an exported network in 8 bits, as far as its answers stay where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from laya._checkpoints.config import CheckpointConfig
+from laya._forward import onnx_graph
+from laya._forward.onnx_forward import CPU, OnnxForward
+from laya._pipeline.engine import Engine
+from laya._pipeline.tokenizer import TextTokenizer
+
+DRIFT = 0.015
+"""How far a probability may move on the texts below; half of what is promised, since others move further."""
+
+_QUESTIONS: dict[str, Any] = {
+    "topic": {
+        "type": "choice",
+        "instructions": "What is this about?",
+        "criteria": {"billing": "money, invoices, refunds", "delivery": "parcels and dates", "other": ""},
+    },
+    "colour": {"type": "choice", "instructions": "Which word fits best?", "criteria": ["red", "green"]},
+    "urgency": {"type": "score", "instructions": "How urgent is it?", "criteria": ["not at all", "soon", "at once", "now"]},
+    "angry": {"type": "noul", "instructions": "The writer is angry."},
+}  # fmt: skip
+_STATES: tuple[Any, ...] = (
+    "The parcel was promised for Tuesday and it still isn't here. I want my money back today.",
+    "Thanks!",
+    "Bitte schicken Sie mir die Rechnung für März noch einmal, die erste ist nicht angekommen.",
+    "昨日届いた箱が壊れていました。交換をお願いします。",
+    "Можно ли перенести доставку на пятницу после обеда?",
+    {"customer": {"plan": "gold", "since": 2019}, "open_tickets": 3, "last_note": "asked for a call at nine"},
+    [
+        {"role": "user", "content": "My card was charged twice."},
+        {"role": "assistant", "content": "I see both payments. Shall I return one of them?"},
+        {"role": "user", "content": "Yes, and please hurry."},
+    ],
+    "In the third quarter the region sold more than a year before, while returns fell by a tenth. " * 8,
+    "0x1f 42 % of <b>all</b> \\n rows; SELECT * FROM orders WHERE id = 7",
+    "it works",
+    "Where do I change the address that you send letters to? I moved last month and the form shows the old street.",
+    "wait what NO this is the fifth time!!! nobody answers, nobody cares, cancel everything",
+)
+
+
+def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: CheckpointConfig) -> tuple[int, int]:
+    """Write `model` with int8 weights to `target`; returns how many products are int8, and of how many.
+
+    Errors of early layers grow on the way, so products stay F32 from the front until no answer about a few
+    built-in texts moves by more than `DRIFT`: few or none in a trained encoder, many in a small or random one.
+    """
+    import onnx
+
+    nodes = onnx.load(str(model), load_external_data=False).graph.node
+    products = [node.name for node in nodes if node.op_type == "MatMul"]
+    always = [name for name in products if name.startswith(onnx_graph.UNQUANTIZED)]
+    large = [name for name in products if name not in always]
+    exact = _probabilities(model, tokenizer, config)
+
+    def close(kept: int) -> bool:
+        _write(model, target, always + large[:kept])
+        moved = _probabilities(target, tokenizer, config)
+        return max(abs(ours - theirs) for ours, theirs in zip(moved, exact, strict=True)) <= DRIFT
+
+    kept = _least(len(large), close)
+    _write(model, target, always + large[:kept])
+    return len(large) - kept, len(large)
+
+
+def _least(most: int, good: Callable[[int], bool]) -> int:
+    """The least count that is good, by bisection; `most` is taken to be."""
+    if good(0):
+        return 0
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle, high)
+    return high
+
+
+def _write(model: Path, target: Path, excluded: list[str]) -> None:
+    import onnx
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    for file in target.parent.glob(f"{target.name}*"):
+        file.unlink()
+    quantize_dynamic(
+        str(model),
+        str(target),
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+        nodes_to_exclude=excluded,
+        use_external_data_format=model.with_name(f"{model.name}.data").exists(),
+        # onnx infers no types behind onnxruntime's own operators; every activation here is F32.
+        extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
+    )
+
+
+def _probabilities(model: Path, tokenizer: TextTokenizer, config: CheckpointConfig) -> list[float]:
+    engine = Engine(tokenizer, OnnxForward(model, [CPU]), config)
+    found: list[float] = []
+    for result in engine.infer(_STATES, _QUESTIONS):
+        for answer in result["answers"].values():
+            found += answer.get("probabilities", {"true": answer.get("noul")}).values()
+            found.append(answer["action"]["act_probability"])
+    return found
