@@ -83,9 +83,7 @@ class BaseAgent(HookedRuntime):
         `TypeError`) for a state that is None or can't be written as JSON, and whatever a hook raises.
         """
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
-        ctx = self._run(
-            [state], questions, call, (max_len, head_max_len), BatchOptions(), min_confidence, lang
-        )
+        ctx = self._run([state], questions, call, (max_len, head_max_len), BatchOptions(), min_confidence, lang)
         return _single(ctx)
 
     predict = system_one

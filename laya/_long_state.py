@@ -45,9 +45,7 @@ class LongState:
         plan = plan_windows(len(ids), room, window, stride, (resolved.max_len, resolved.head_max_len))
         if not plan.spans:
             return cls([state], size=plan.size)
-        windows = tuple(
-            Window(start, end, engine.tokenizer.decode(ids[start:end])) for start, end in plan.spans
-        )
+        windows = tuple(Window(start, end, engine.tokenizer.decode(ids[start:end])) for start, end in plan.spans)
         texts = tuple(piece.text for piece in windows)
         return cls(list(texts), windows, plan.size, _planned=texts)
 
@@ -67,9 +65,7 @@ class LongState:
         if results is None:
             raise OptionError("a hook left this call without a result; answer a single state with one result")
         if not results:
-            warnings.warn(
-                "a hook left no states to score: there are no answers", RuntimeWarning, stacklevel=3
-            )
+            warnings.warn("a hook left no states to score: there are no answers", RuntimeWarning, stacklevel=3)
             results = [{**empty_result(), "run_id": ctx.run_id}]
         if len(results) == 1:
             result = dict(results[0])

@@ -64,9 +64,7 @@ class Schema:
             values = {name: v.value if isinstance(v, enum.Enum) else v for name, v in values.items()}
         return self.model.model_construct(**values)
 
-    def _decided(
-        self, field: QuestionField, answers: Mapping[str, Mapping[str, Any]]
-    ) -> str | float | bool | None:
+    def _decided(self, field: QuestionField, answers: Mapping[str, Mapping[str, Any]]) -> str | float | bool | None:
         if field.name not in answers:
             raise QuestionError(
                 f"field {field.name!r} has no answer; did a hook drop or rename the question?",
@@ -129,9 +127,7 @@ class _MemberSchema(GenerateJsonSchema):
                 generated[KEYWORD] = {"type": "choice"}
         return generated
 
-    def handle_invalid_for_json_schema(
-        self, schema: core_schema.CoreSchema, error_info: str
-    ) -> JsonSchemaValue:
+    def handle_invalid_for_json_schema(self, schema: core_schema.CoreSchema, error_info: str) -> JsonSchemaValue:
         # The reader refuses the type with the field's name, which pydantic's own error lacks.
         return {"type": schema["type"]}
 

@@ -69,9 +69,7 @@ def read_fields(schema: Mapping[str, Any]) -> tuple[QuestionField, ...]:
         try:
             field = _read_field(name, flatten(definition, schema), name in root.get("required", ()))
         except UnreadableSchema as reason:
-            raise QuestionError(
-                f"field {name!r} can't be asked: {reason}; {_NEXT_STEP}", question_id=name
-            ) from None
+            raise QuestionError(f"field {name!r} can't be asked: {reason}; {_NEXT_STEP}", question_id=name) from None
         if field is not None:
             fields.append(field)
     if not fields:

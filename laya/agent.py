@@ -73,9 +73,7 @@ class Agent(BaseAgent):
         tokenizer = TextTokenizer.from_file(files.tokenizer, load_tokenizer_names(files.tokenizer_config))
         forward = TorchForward.load(files, config, chosen, fast, compile)
         model_id = os.fspath(model_id_or_path)
-        super().__init__(
-            Engine(tokenizer, forward, config), model_id, installed, hooks_concurrent, lang_temperatures
-        )
+        super().__init__(Engine(tokenizer, forward, config), model_id, installed, hooks_concurrent, lang_temperatures)
         self.device = chosen
         self.subfolder = subfolder
         self.revision = files.revision

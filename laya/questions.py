@@ -126,9 +126,7 @@ class _FieldMarker:
     def __init__(self, keyword: dict[str, Any]) -> None:
         self.keyword = keyword
 
-    def __get_pydantic_json_schema__(
-        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         schema = handler(core_schema)
         return {**schema, KEYWORD: {**schema.get(KEYWORD, {}), **self.keyword}}
 

@@ -10,12 +10,12 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+from laya._agent_calls import Predict, language_of, predict_batch, predict_long, system_one
 from laya._base_agent import BaseAgent, check_batch_size
 from laya._checkpoints.catalog import ATTACHED, Catalog, Source, SourceLike
 from laya._checkpoints.residency import Residency
-from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle, inner_call
+from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle
 from laya._lowering import lower_questions
-from laya._pipeline.calibration import language_key
 from laya._requests import Request, group_contexts, parse_requests
 from laya._routing.rules import RouteDecision, route
 from laya.errors import LayaError, OptionError, StateError
@@ -23,9 +23,6 @@ from laya.hooks import PredictContext
 
 if TYPE_CHECKING:
     from laya.types import Result
-
-Predict = Callable[[Any, list[Any], Any, tuple[int | None, int | None], str | None], list[Any]]
-"""agent, states, questions, budgets, lang -> one result a state."""
 
 
 class Router(HookedRuntime):
@@ -147,7 +144,7 @@ class Router(HookedRuntime):
             CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
         )
         request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
-        ctx = self._run_one(request, lifecycle, _system_one)
+        ctx = self._run_one(request, lifecycle, system_one)
         return ctx.results[0]  # type: ignore[index, return-value]
 
     system_one = predict
@@ -187,9 +184,9 @@ class Router(HookedRuntime):
             agent = self._load(name, lifecycle, routed[members[0]][2])
             contexts = [self._context(*routed[index], name, agent) for index in members]
             languages = {
-                ctx: _language_of(agent, routed[index][0].lang) for ctx, index in zip(contexts, members, strict=True)
+                ctx: language_of(agent, routed[index][0].lang) for ctx, index in zip(contexts, members, strict=True)
             }
-            self._run(contexts, languages, lifecycle, partial(_predict_batch, batch_size=size))
+            self._run(contexts, languages, lifecycle, partial(predict_batch, batch_size=size))
             results |= {index: _first(ctx) for index, ctx in zip(members, contexts, strict=True)}
         return [results[index] for index in range(len(routed))]
 
@@ -228,7 +225,7 @@ class Router(HookedRuntime):
 
         def predict(*call: Any) -> list[Any]:
             inferred.append(True)
-            return _predict_long(*call, scan=scan)
+            return predict_long(*call, scan=scan)
 
         ctx = self._run_one(request, lifecycle, predict)
         result = _first(ctx)
@@ -445,64 +442,6 @@ def _first(ctx: PredictContext) -> Any:
     return ctx.results[0]
 
 
-def _system_one(
-    agent: Any, states: list[Any], questions: Any, budgets: tuple[int | None, int | None], lang: str | None
-) -> list[Any]:
-    calls = (getattr(agent, name, None) for name in ("system_one", "predict"))
-    call = next((call for call in calls if callable(call)), None)
-    if call is None:
-        return _predict_batch(agent, states, questions, budgets, lang, batch_size=None)
-    options = _given(max_len=budgets[0], head_max_len=budgets[1], lang=lang)
-    return [_inner(call, state, questions, **options) for state in states]
-
-
-def _predict_batch(
-    agent: Any,
-    states: list[Any],
-    questions: Any,
-    budgets: tuple[int | None, int | None],
-    lang: str | None,
-    *,
-    batch_size: int | None,
-) -> list[Any]:
-    if not callable(getattr(agent, "predict_batch", None)):
-        return _system_one(agent, states, questions, budgets, lang)
-    options = _given(batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1], lang=lang)
-    with inner_call():
-        results = list(agent.predict_batch(states, questions, **options))
-    if len(results) == 1 and len(states) > 1:  # an agent's hook answered the whole call with one result
-        return [dict(results[0]) for _ in states]
-    if len(results) != len(states):
-        raise LayaError(f"{type(agent).__name__}.predict_batch gave {len(results)} results for {len(states)} states")
-    return results
-
-
-def _predict_long(
-    agent: Any,
-    states: list[Any],
-    questions: Any,
-    budgets: tuple[int | None, int | None],
-    lang: str | None,
-    *,
-    scan: Mapping[str, Any],
-) -> list[Any]:
-    options = _given(**scan, lang=lang, max_len=budgets[0], head_max_len=budgets[1])
-    options["aggregate"] = scan["aggregate"]  # there None is a mistake, not a default
-    return [_inner(agent.predict_long, state, questions, **options) for state in states]
-
-
-def _inner(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Call an agent without the process-wide hooks: the Router has run them."""
-    with inner_call():
-        return call(*args, **options)
-
-
-def _language_of(agent: Any, lang: str | None) -> str | None:
-    """The language where the agent has temperatures for it; elsewhere it would only split what can share a pass."""
-    has_own = lang is not None and isinstance(agent, BaseAgent) and agent.temperatures(lang) is not None
-    return language_key(lang) if has_own else None
-
-
 def _onnx_agent(source: Source, options: Mapping[str, Any]) -> BaseAgent:
     """The agent of an exported file; options that only an `Agent` has mean nothing to it."""
     from laya.onnx_agent import ONNXAgent
@@ -512,7 +451,3 @@ def _onnx_agent(source: Source, options: Mapping[str, Any]) -> BaseAgent:
     if str(options.get("device")) == "cpu":
         known.setdefault("providers", ["CPUExecutionProvider"])
     return ONNXAgent(path.parent, path, source.subfolder, **known)
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}

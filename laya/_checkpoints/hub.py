@@ -26,7 +26,6 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import validate_repo_id
 
 from laya.errors import CheckpointError, CheckpointNotFoundError, HubError, OptionError
 
@@ -97,7 +96,7 @@ class _Request:
         if revision is not None and not _is_revision(revision):
             message = "revision must name a branch, a tag or a commit; leave it out for the default branch"
             raise OptionError(message, option="revision")
-        if not _is_repo(repo):
+        if not _is_hub_id(repo):
             message = f"{repo!r} is no existing directory and no Hub id ('owner/name'); check the spelling"
             raise CheckpointNotFoundError(message, model_id=repo)
         return cls(
@@ -111,7 +110,7 @@ class _Request:
 
     def reach_hub(self) -> None:
         """Fail at once where the Hub can't be reached: the client would try for half a minute."""
-        missing = next(name for name in self.names if self._cached(name) is None)
+        missing = next((name for name in self.names if self._cached(name) is None), self.names[0])
         url = hf_hub_url(self.repo, missing, revision=self.revision)
         try:
             get_hf_file_metadata(url, token=self.token)
@@ -154,9 +153,10 @@ class _Request:
         return Snapshot(root=directory / self.subfolder, commit=directory.name)
 
 
-def _is_repo(repo: str) -> bool:
+def _is_hub_id(repo: str) -> bool:
+    """Ask the client, which checks the id before it makes a URL of it."""
     try:
-        validate_repo_id(repo)
+        hf_hub_url(repo, "")
     except HFValidationError:
         return False
     return repo.isascii()  # clients of 0.x let letters of every script pass

@@ -105,7 +105,8 @@ class Residency:
             raise
         finally:
             with self._changed:
-                build.agent = loaded and loaded.agent
+                if loaded is not None:
+                    build.agent = loaded.agent
                 del self._builds[name]
                 build.done = True
                 self._changed.notify_all()

@@ -77,9 +77,7 @@ class DecisionNetwork(nn.Module):
         self.encoder = encoder
         self.head = DecisionHead(width, head_layers)
         self.type_emb = nn.Embedding(3, width)
-        self.scorer = nn.Sequential(
-            nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1)
-        )
+        self.scorer = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, width), nn.GELU(), nn.Linear(width, 1))
         self.act_head = nn.Sequential(
             nn.Linear(width + ACTION_FEATURES, ACTION_WIDTH), nn.GELU(), nn.Linear(ACTION_WIDTH, actions)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ _QUESTIONS: dict[str, Any] = {
         "criteria": {"billing": "money, invoices, refunds", "delivery": "parcels and dates", "other": ""},
     },
     "colour": {"type": "choice", "instructions": "Which word fits best?", "criteria": ["red", "green"]},
-    "urgency": {"type": "score", "instructions": "How urgent is it?", "criteria": ["not at all", "soon", "at once", "now"]},
+    "urgency": {"type": "score", "instructions": "How urgent is it?", "criteria": ["not at all", "soon", "at once"]},
     "angry": {"type": "noul", "instructions": "The writer is angry."},
-}  # fmt: skip
+}
 _STATES: tuple[Any, ...] = (
     "The parcel was promised for Tuesday and it still isn't here. I want my money back today.",
     "Thanks!",
@@ -49,7 +50,7 @@ def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: Checkp
     """Write `model` with int8 weights to `target`; returns how many products are int8, and of how many.
 
     Errors of early layers grow on the way, so products stay F32 from the front until no answer about a few
-    built-in texts moves by more than `DRIFT`: few or none in a trained encoder, many in a small or random one.
+    built-in texts moves by more than `DRIFT`. A `RuntimeWarning` says so where that leaves less than half.
     """
     import onnx
 
@@ -66,6 +67,13 @@ def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: Checkp
 
     kept = _least(len(large), close)
     _write(model, target, always + large[:kept])
+    if kept > len(large) / 2:
+        warnings.warn(
+            f"{target.name}: only {len(large) - kept} of {len(large)} matrix products could be stored in 8 bits; more "
+            f"would move a probability by over {DRIFT:g}, so the file is hardly smaller or faster than F32",
+            RuntimeWarning,
+            stacklevel=4,
+        )
     return len(large) - kept, len(large)
 
 

@@ -24,9 +24,7 @@ def thetas_on_disk(encoder_config: Mapping[str, Any]) -> dict[str, float]:
         if "rope_theta" in parameters:
             return dict.fromkeys((FULL, SLIDING), float(parameters["rope_theta"]))
         return {kind: float(entry["rope_theta"]) for kind, entry in parameters.items() if entry}
-    found = {
-        kind: encoder_config[key] for kind, key in _LEGACY_KEYS.items() if encoder_config.get(key) is not None
-    }
+    found = {kind: encoder_config[key] for kind, key in _LEGACY_KEYS.items() if encoder_config.get(key) is not None}
     if FULL in found:
         found.setdefault(SLIDING, found[FULL])
     return {kind: float(theta) for kind, theta in found.items()}

@@ -43,9 +43,7 @@ def decode_answer(
         else:
             answer["score"] = round(math.fsum(level * share for level, share in enumerate(p)), DIGITS)
             answer["legend"] = dict(zip(question.labels, question.legend, strict=True))
-        answer["probabilities"] = {
-            label: round(share, DIGITS) for label, share in zip(question.labels, p, strict=True)
-        }
+        answer["probabilities"] = {label: round(share, DIGITS) for label, share in zip(question.labels, p, strict=True)}
         confidence = normalised_entropy_confidence(p)
     answer["confidence"] = round(confidence, DIGITS)
     answer["answer_confidence"] = round(max(p), DIGITS)

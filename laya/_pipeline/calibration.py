@@ -40,9 +40,7 @@ def parse_lang_temperatures(value: Any, fallback: Temperatures) -> dict[str, Tem
     if not isinstance(value, Mapping):
         raise OptionError(f"lang_temperatures must be a dict of language code to temperatures, got {value!r}")
     confined = ConfinedTemperatures()
-    parsed = {
-        language_key(lang): _one_language(lang, entry, fallback, confined) for lang, entry in value.items()
-    }
+    parsed = {language_key(lang): _one_language(lang, entry, fallback, confined) for lang, entry in value.items()}
     confined.warn("lang_temperatures")
     return parsed
 
@@ -54,27 +52,17 @@ def language_key(lang: Any) -> str:
     return lang.strip().lower().replace("_", "-").replace(".", "-").split("-")[0]
 
 
-def _one_language(
-    lang: str, entry: Any, fallback: Temperatures, confined: ConfinedTemperatures
-) -> Temperatures:
+def _one_language(lang: str, entry: Any, fallback: Temperatures, confined: ConfinedTemperatures) -> Temperatures:
     name = f"lang_temperatures[{lang!r}]"
     if not isinstance(entry, Mapping) or not set(entry) <= {"temperature", "temperature_by_options"}:
-        raise OptionError(
-            f"{name} must be a dict with 'temperature', 'temperature_by_options' or both, got {entry!r}"
-        )
+        raise OptionError(f"{name} must be a dict with 'temperature', 'temperature_by_options' or both, got {entry!r}")
     by_type = entry.get("temperature", fallback.by_type)
     if not isinstance(by_type, list | tuple) or len(by_type) != len(KINDS):
-        raise OptionError(
-            f"{name}['temperature'] must be three numbers, for choice, score and noul, got {by_type!r}"
-        )
+        raise OptionError(f"{name}['temperature'] must be three numbers, for choice, score and noul, got {by_type!r}")
     by_bucket = entry.get("temperature_by_options", fallback.by_bucket)
     if not isinstance(by_bucket, Mapping) or not set(by_bucket) <= set(BUCKETS):
-        raise OptionError(
-            f"{name}['temperature_by_options'] may have the keys {', '.join(BUCKETS)}, got {by_bucket!r}"
-        )
-    choice, score, noul = (
-        confined.confine(f"{lang}:{kind}", t) for kind, t in zip(KINDS, by_type, strict=True)
-    )
+        raise OptionError(f"{name}['temperature_by_options'] may have the keys {', '.join(BUCKETS)}, got {by_bucket!r}")
+    choice, score, noul = (confined.confine(f"{lang}:{kind}", t) for kind, t in zip(KINDS, by_type, strict=True))
     return Temperatures(
         (choice, score, noul), {key: confined.confine(f"{lang}:{key}", t) for key, t in by_bucket.items()}
     )

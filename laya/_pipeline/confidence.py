@@ -33,9 +33,7 @@ class ConfidenceGate:
         if not isinstance(min_confidence, Mapping):
             return cls(default=_threshold("min_confidence", min_confidence))
         if not min_confidence:
-            raise OptionError(
-                "min_confidence is an empty dict; name a bucket or 'default', or pass None for no gate"
-            )
+            raise OptionError("min_confidence is an empty dict; name a bucket or 'default', or pass None for no gate")
         thresholds = {}
         for key, value in min_confidence.items():
             if key != "default" and key not in BUCKETS:

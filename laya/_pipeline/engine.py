@@ -167,9 +167,7 @@ class Engine:
         work = []
         for start in range(0, len(window), _ENCODED_TOGETHER):
             together = window[start : start + _ENCODED_TOGETHER]
-            for (_, from_left), ids in zip(
-                together, self.tokenizer.encode([t for t, _ in together]), strict=True
-            ):
+            for (_, from_left), ids in zip(together, self.tokenizer.encode([t for t, _ in together]), strict=True):
                 kept = ids[max(0, len(ids) - room) :] if from_left else ids[:room]
                 array = np.asarray(kept, dtype=np.int64)
                 work.append(_StateWork(array, len(ids), from_left, [None] * len(heads), waiting=len(heads)))

@@ -53,17 +53,13 @@ def parse_questions(questions: Any) -> tuple[Question, ...]:
     bad question.
     """
     if not isinstance(questions, Mapping):
-        raise TypeError(
-            f"questions must be a dict of question id to definition, got {type(questions).__name__}"
-        )
+        raise TypeError(f"questions must be a dict of question id to definition, got {type(questions).__name__}")
     return tuple(_parse_question(qid, definition) for qid, definition in questions.items())
 
 
 def _parse_question(qid: Hashable, definition: Any) -> Question:
     if not isinstance(qid, str | int) or (isinstance(qid, str) and not qid.strip()):
-        raise QuestionError(
-            f"a question id must be a non-blank string or an integer, got {qid!r}", question_id=qid
-        )
+        raise QuestionError(f"a question id must be a non-blank string or an integer, got {qid!r}", question_id=qid)
     if not isinstance(definition, Mapping):
         raise _error(qid, f"the definition must be a dict, got {type(definition).__name__}")
     kind = definition.get("type")
@@ -74,9 +70,7 @@ def _parse_question(qid: Hashable, definition: Any) -> Question:
     instructions = _instructions(qid, definition)
     build = {"choice": _choice, "score": _score, "noul": _noul}[kind]
     options, labels, legend = build(qid, definition)
-    order = (
-        _option_order(qid, definition["option_order"], len(options)) if "option_order" in definition else None
-    )
+    order = _option_order(qid, definition["option_order"], len(options)) if "option_order" in definition else None
     return Question(qid, kind, instructions, options, labels, legend, order)
 
 
@@ -90,9 +84,7 @@ def _instructions(qid: Hashable, definition: Mapping[str, Any]) -> str:
     return text
 
 
-def _choice(
-    qid: Hashable, definition: Mapping[str, Any]
-) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
+def _choice(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
     criteria = definition.get("criteria")
     if isinstance(criteria, Mapping):
         pairs = list(criteria.items())
@@ -122,9 +114,7 @@ def _choice(
     return options, tuple(label for label, _ in pairs), ()
 
 
-def _score(
-    qid: Hashable, definition: Mapping[str, Any]
-) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
+def _score(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
     levels = definition.get("criteria")
     if not isinstance(levels, list):
         raise _error(
@@ -145,9 +135,7 @@ def _score(
     return options, tuple(str(index) for index in range(len(legend))), legend
 
 
-def _noul(
-    qid: Hashable, definition: Mapping[str, Any]
-) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
+def _noul(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...], tuple[str, ...]]:
     criteria = definition.get("criteria")
     if criteria is None:
         criteria = {}
@@ -178,9 +166,7 @@ def _noul_labels(qid: Hashable, labels: Any) -> dict[str, str]:
     exact = isinstance(labels, Mapping) and set(labels) == set(_NOUL_KEYS)
     names = [name.strip() for name in labels.values() if isinstance(name, str)] if exact else []
     if len(names) != 2 or not all(names) or names[0] == names[1]:
-        raise _error(
-            qid, "noul 'labels' must map exactly 'true' and 'false' to two distinct non-empty strings"
-        )
+        raise _error(qid, "noul 'labels' must map exactly 'true' and 'false' to two distinct non-empty strings")
     return {key: name.strip() for key, name in labels.items()}
 
 

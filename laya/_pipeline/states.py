@@ -38,9 +38,7 @@ def state_text(state: Any, index: int = 0) -> str:
         return json_text(state)
     except (TypeError, ValueError, RecursionError) as error:
         # The message of json names types only, never the values.
-        raise StateError(
-            f"states[{index}] can't be written as JSON ({error}); pass text or JSON values"
-        ) from error
+        raise StateError(f"states[{index}] can't be written as JSON ({error}); pass text or JSON values") from error
 
 
 def cut_from_left(state: Any) -> bool:

@@ -42,9 +42,7 @@ def check_window_options(window: Any, stride: Any, aggregate: Any) -> None:
     if aggregate != "auto":
         raise OptionError(f"aggregate must be 'auto', got {aggregate!r}")
     if window is not None and stride is not None and stride > window:
-        raise OptionError(
-            f"stride {stride} is wider than window {window}: tokens between windows would go unread"
-        )
+        raise OptionError(f"stride {stride} is wider than window {window}: tokens between windows would go unread")
 
 
 def plan_windows(

@@ -81,9 +81,7 @@ def _listed(results: Any) -> list[Any]:
     if isinstance(results, Mapping):
         return [results]
     if isinstance(results, (str, bytes)) or not isinstance(results, Iterable):
-        raise HookError(
-            f"ctx.skip() got {type(results).__name__}; pass a list with one result for each state"
-        )
+        raise HookError(f"ctx.skip() got {type(results).__name__}; pass a list with one result for each state")
     return list(results)
 
 

@@ -21,9 +21,7 @@ BUILTINS = {
     "HookError": TypeError,
     "HookTimeoutError": TimeoutError,
 }
-ALL = {
-    name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)
-}
+ALL = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
 
 
 def test_every_error_is_drawn_in_the_tree():

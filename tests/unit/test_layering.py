@@ -52,11 +52,7 @@ def test_only_the_forward_pass_and_the_agents_know_torch(folder: str) -> None:
 
 def test_hooks_import_only_errors_from_laya() -> None:
     """Hooks can be read and tested on their own."""
-    others = [
-        use
-        for use in _uses_of("laya/hooks", ("laya",))
-        if not _within(use.name, ("laya.hooks", "laya.errors"))
-    ]
+    others = [use for use in _uses_of("laya/hooks", ("laya",)) if not _within(use.name, ("laya.hooks", "laya.errors"))]
     assert others == []
 
 

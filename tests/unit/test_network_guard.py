@@ -40,9 +40,7 @@ def test_a_remote_name_is_not_looked_up(network_attempts: list[str]) -> None:
     network_attempts.clear()
 
 
-def test_a_swallowed_attempt_still_fails_its_test(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_swallowed_attempt_still_fails_its_test(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     """Code that hides the error does not hide the attempt."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
@@ -70,17 +68,13 @@ def test_loopback_connections_work() -> None:
         assert client.getpeername() == server.getsockname()
 
 
-@pytest.mark.parametrize(
-    "host", [None, "", "localhost", b"localhost", "127.0.0.1", "127.8.8.8", "::1", "0.0.0.0"]
-)
+@pytest.mark.parametrize("host", [None, "", "localhost", b"localhost", "127.0.0.1", "127.8.8.8", "::1", "0.0.0.0"])
 def test_this_machine_is_local(host: object) -> None:
     """Every way to write this machine is allowed."""
     assert is_local(host)
 
 
-@pytest.mark.parametrize(
-    "host", ["192.0.2.1", "10.0.0.1", "2001:db8::1", "huggingface.co", "localhost.example.org"]
-)
+@pytest.mark.parametrize("host", ["192.0.2.1", "10.0.0.1", "2001:db8::1", "huggingface.co", "localhost.example.org"])
 def test_other_machines_are_not_local(host: str) -> None:
     """Private networks are other machines too."""
     assert not is_local(host)

@@ -140,9 +140,7 @@ def test_answers_come_back_as_an_instance() -> None:
             "urgency": score(0.0, 0.1, 0.9),
         }
     )
-    assert ticket == Ticket(
-        category="shipping", team=Team.BILLING, needs_human=True, stars=3, urgency=Urgency.NOW
-    )
+    assert ticket == Ticket(category="shipping", team=Team.BILLING, needs_human=True, stars=3, urgency=Urgency.NOW)
     assert type(ticket) is Ticket
 
 
@@ -220,9 +218,7 @@ def test_a_fields_type_says_what_is_asked(annotation: Any, kind: str, criteria: 
         ),
     ],
 )
-def test_the_laya_keyword_says_what_a_type_cannot(
-    extra: Any, annotation: Any, expected: dict[str, Any]
-) -> None:
+def test_the_laya_keyword_says_what_a_type_cannot(extra: Any, annotation: Any, expected: dict[str, Any]) -> None:
     """One keyword works in pydantic fields and in plain JSON schemas alike."""
     model = create_model("Asked", value=(annotation, Field(json_schema_extra={"laya": extra})))
     for spec in (model, model.model_json_schema()):
@@ -321,9 +317,7 @@ def test_an_unreadable_property_is_named_with_the_reason(definition: Any, reason
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "spec", [int, BaseModel, "Ticket", {"urgent": {"type": "noul"}}, Ticket.model_construct()]
-)
+@pytest.mark.parametrize("spec", [int, BaseModel, "Ticket", {"urgent": {"type": "noul"}}, Ticket.model_construct()])
 def test_what_is_no_schema_is_refused(spec: Any) -> None:
     """Question sets and instances are not schemas."""
     with pytest.raises(TypeError, match="pydantic model class or a JSON schema"):
@@ -424,9 +418,7 @@ def test_an_answer_has_one_value(answer: dict[str, Any], value: Any) -> None:
     assert (type(found), found) == (type(value), value)
 
 
-@pytest.mark.parametrize(
-    "answer", [{}, {"type": "rank"}, {"type": "score", "score": 1.2}, {"type": "choice"}]
-)
+@pytest.mark.parametrize("answer", [{}, {"type": "rank"}, {"type": "score", "score": 1.2}, {"type": "choice"}])
 def test_what_is_no_answer_is_refused(answer: dict[str, Any]) -> None:
     """A payload that a hook made up is named as such, by its field in a schema."""
     with pytest.raises(ValueError, match="answer"):
@@ -456,9 +448,7 @@ def test_a_score_is_the_level_plus_the_minimum(low: int, count: int, data: st.Da
         (Annotated[int, Field(ge=0, le=100, multiple_of=50)], score(0.1, 0.2, 0.7), 100),
     ],
 )
-def test_an_instance_holds_the_members_of_its_types(
-    annotation: Any, answer: dict[str, Any], value: Any
-) -> None:
+def test_an_instance_holds_the_members_of_its_types(annotation: Any, answer: dict[str, Any], value: Any) -> None:
     """Values are the type's own, not their JSON forms."""
     found = fill(annotation, answer)
     assert (type(found), found) == (type(value), value)
@@ -518,9 +508,7 @@ def test_an_answer_below_the_gate_is_none_where_none_is_admitted() -> None:
             seen.append(self.team)
             return self
 
-    filled = Schema.from_spec(Watched).instance(
-        {"team": choice("billing", low_confidence=True), "urgent": noul(0.9)}
-    )
+    filled = Schema.from_spec(Watched).instance({"team": choice("billing", low_confidence=True), "urgent": noul(0.9)})
     assert filled == Watched.model_construct(team=None, urgent=True)
     assert seen == [None]
 
@@ -539,9 +527,7 @@ def test_an_answer_below_the_gate_is_none_where_none_is_not_admitted() -> None:
         def _never(self) -> Watched:
             raise AssertionError("a validator saw an instance with a gated field")
 
-    filled = Schema.from_spec(Watched).instance(
-        {"team": choice("billing", low_confidence=True), "urgent": noul(0.9)}
-    )
+    filled = Schema.from_spec(Watched).instance({"team": choice("billing", low_confidence=True), "urgent": noul(0.9)})
     assert type(filled) is Watched
     assert (filled.team, filled.urgent, filled.note) == (None, True, "none yet")
 

@@ -39,6 +39,25 @@ def test_the_tool_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert 'The triage says: {"department":' in printed and "'input_tokens'" in printed
 
 
+def test_the_decision_model_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints one response, three of a batch, the tokens, and what the agent did."""
+    run_example("decision_model.py", monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6 and len(lines[0].split()[-1]) == 32
+    assert all(line.split()[0] in ("billing", "technical") for line in lines[1:4])
+    label, _, said = lines[5].partition(" -> ")
+    assert label in ("fast", "strong") and said.startswith(f"{label}: ")
+
+
+def test_the_router_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """It prints what each branch read, an outcome, and where the graph went."""
+    run_example("router.py", monkeypatch)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 5 and all(" reads: " in line for line in lines[:4])
+    assert lines[3].split()[0] in ("billing", "technical", "person")
+    assert lines[4].endswith(" will answer")
+
+
 def test_the_demo_prints_answers_and_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
     """Every message has a row, each laya call its run id and tokens, and all fits a terminal."""
     assert demo.main([ENGLISH]) == 0

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from typing import Any
 
 import pytest
+from langchain_core._api import LangChainBetaWarning
 from langchain_core.exceptions import OutputParserException
-from langchain_core.messages import AIMessage
-from pydantic import BaseModel
+from langchain_core.load import dumps, loads
+from langchain_core.messages import AIMessage, messages_from_dict, messages_to_dict
+from pydantic import BaseModel, Field
 
 from laya_integrations.langchain import AnswerParser, CallOptions, LayaRunnable
 from tests.integration.langchain.conftest import QUESTIONS, Ticket
@@ -63,6 +66,42 @@ def test_a_gated_answer_follows_the_rule_of_decide(agent: Any) -> None:
     options = CallOptions(min_confidence=1.0)
     ticket = (LayaRunnable(agent, questions=Asked, options=options) | AnswerParser(Asked)).invoke(TEXT)
     assert ticket.urgent is None
+
+
+def test_a_score_is_the_fields_value_in_every_form_of_the_message(agent: Any) -> None:
+    """Levels count from 0 and the field from 1, also where a store kept the content alone."""
+    runnable = LayaRunnable(agent, questions=Rated)
+    message = runnable.invoke(TEXT)
+    rated = AnswerParser(Rated).invoke(message)
+    assert rated.stars == json.loads(message.content)["stars"] + 1
+    (stored,) = messages_from_dict(messages_to_dict([message]))
+    for form in (stored, AIMessage(message.content), message.content):
+        assert AnswerParser(Rated).invoke(form) == rated
+    gated = runnable.invoke(TEXT, min_confidence=1.0)
+    assert AnswerParser(Rated).invoke(gated.content) == AnswerParser(Rated).invoke(gated)
+
+
+@pytest.mark.parametrize(("values", "field"), [({"stars": 9}, "stars"), ({"stars": "good"}, "stars"), ({}, "stars")])
+def test_json_that_is_no_answer_is_validated_as_it_is(values: dict[str, Any], field: str) -> None:
+    """The model names what it refuses."""
+    with pytest.raises(OutputParserException, match=field):
+        AnswerParser(Rated).invoke(json.dumps(values))
+
+
+def test_a_dump_loads_as_a_message_that_parses(runnable: LayaRunnable) -> None:
+    """LangChain's loader makes it an AIMessage that still has the result."""
+    message = runnable.invoke(TEXT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LangChainBetaWarning)
+        loaded = loads(dumps(message), allowed_objects="messages")
+    assert type(loaded) is AIMessage and loaded.result == message.result
+    assert AnswerParser(Ticket).invoke(loaded) == AnswerParser(Ticket).invoke(message)
+
+
+class Rated(BaseModel):
+    """A model whose score starts at 1."""
+
+    stars: int = Field(ge=1, le=5)
 
 
 class Asked(BaseModel):

@@ -6,9 +6,10 @@ import copy
 import json
 import pickle
 from typing import Any, Literal
+from uuid import uuid4
 
 import pytest
-from langchain_core.callbacks import get_usage_metadata_callback
+from langchain_core.callbacks import UsageMetadataCallbackHandler, get_usage_metadata_callback
 from langchain_core.decisions import Box, Choice, Noul, Score
 from langchain_core.messages import HumanMessage
 from langchain_core.output_parsers import JsonOutputParser, PydanticOutputParser, StrOutputParser
@@ -115,6 +116,19 @@ async def test_the_usage_callback_sums_laya_tokens(runnable: LayaRunnable, async
     }
 
 
+def test_an_own_usage_handler_gets_the_run_id(runnable: LayaRunnable) -> None:
+    """A subclass may ask for what LangChain itself always sends."""
+
+    class PerRun(UsageMetadataCallbackHandler):
+        def on_llm_end(self, response: Any, *, run_id: Any, parent_run_id: Any, **kwargs: Any) -> None:
+            super().on_llm_end(response, **kwargs)
+            self.ids = run_id, parent_run_id
+
+    usage, run_id = PerRun(), uuid4()
+    runnable.invoke(TEXT, {"callbacks": [usage], "run_id": run_id})
+    assert usage.ids == (run_id, None) and usage.usage_metadata
+
+
 async def test_a_batch_is_one_laya_call(runnable: LayaRunnable) -> None:
     """All items share their passes, and come back in order."""
     states = [f"{index} times" * (index + 1) for index in range(5)]
@@ -147,6 +161,26 @@ async def test_a_config_list_of_another_length_is_refused(runnable: LayaRunnable
         runnable.batch(["a", "b"], [{}])
     with pytest.raises(ValueError, match="same length"):
         await runnable.abatch(["a", "b"], [{}])
+
+
+async def test_a_negative_max_concurrency_is_refused(runnable: LayaRunnable) -> None:
+    """An empty list would look like an answer."""
+    with pytest.raises(ValueError, match="max_concurrency"):
+        runnable.batch(["a", "b"], {"max_concurrency": -1})
+    with pytest.raises(ValueError, match="max_concurrency"):
+        await runnable.abatch(["a", "b"], {"max_concurrency": -1})
+
+
+async def test_a_model_that_fails_to_load_is_each_items_error(runnable: LayaRunnable) -> None:
+    """So `return_exceptions` returns it and a fallback answers."""
+    broken = LayaRunnable(model=str(CHECKPOINTS / "absent"), questions=QUESTIONS)
+    for outputs in (
+        broken.batch([TEXT, "hi"], return_exceptions=True),
+        await broken.abatch([TEXT, "hi"], return_exceptions=True),
+    ):
+        assert [type(output).__name__ for output in outputs] == ["CheckpointNotFoundError"] * 2
+    chain = broken.with_fallbacks([runnable])
+    assert [m.content for m in chain.batch([TEXT, "hi"])] == [m.content for m in runnable.batch([TEXT, "hi"])]
 
 
 async def test_failed_items_are_returned_in_place(runnable: LayaRunnable) -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import Any
+import warnings
+from typing import Annotated, Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain_core._api import LangChainBetaWarning
 from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.tools import ToolException
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
-from pydantic import ValidationError
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.prebuilt import InjectedState
+from langgraph.types import Command, interrupt
+from pydantic import BaseModel, ValidationError, create_model
 
-from laya_integrations.langchain import LayaMessage, LayaTool
+from laya_integrations.langchain import CallOptions, LayaMessage, LayaRunnable, LayaTool, state_of
 from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
 from tests.integration.langchain.langsmith_server import Traces
 from tests.integration.langchain.scripted import ScriptedModel
@@ -170,6 +175,61 @@ def test_an_agent_survives_a_failing_tool(agent: Any, traces: Traces) -> None:
     assert tool_message.status == "error" and "triage could not decide" in last.text
     run = traces.only("LayaRunnable")
     assert run.closed and run.error and traces.only("triage").closed
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_hook_may_interrupt_the_agent(agent: Any, asynchronous: bool) -> None:
+    """LangGraph's `interrupt` is no failure of the tool: the graph pauses, and goes on when resumed."""
+
+    class Approval:
+        def on_predict_start(self, ctx: Any) -> None:
+            interrupt("May I?")
+
+    tool = make_tool(agent, options=CallOptions(hooks=Approval(), hooks_raise=True))
+    model = ScriptedModel(tool="triage", args={"state": TEXT})
+    graph = create_agent(model, tools=[tool], checkpointer=InMemorySaver())
+    thread = {"configurable": {"thread_id": "1"}}
+    asked: Any
+    for asked in ({"messages": [HumanMessage("hi")]}, Command(resume=True)):
+        answered = await graph.ainvoke(asked, thread) if asynchronous else graph.invoke(asked, thread)
+        if isinstance(asked, dict):
+            assert [pause.value for pause in answered["__interrupt__"]] == ["May I?"]
+    assert answered["messages"][-2].status == "success"
+
+
+def test_the_graphs_messages_can_be_the_state(agent: Any) -> None:
+    """An injected state stays out of what the model sees."""
+
+    class FromGraph(BaseModel):
+        state: Annotated[list[Any], InjectedState("messages")]
+
+    tool = make_tool(agent, args_schema=FromGraph)
+    assert tool.tool_call_schema.model_json_schema()["properties"] == {}
+    graph = create_agent(ScriptedModel(tool="triage", args={}), tools=[tool])
+    *before, tool_message, _ = graph.invoke({"messages": [HumanMessage("hi")]})["messages"]
+    assert tool_message.artifact["answers"] == agent.predict(state_of(before), QUESTIONS)["answers"]
+
+
+@pytest.mark.parametrize(
+    "args_schema",
+    [create_model("Args", text=(str, ...)), {"title": "x", "type": "object", "properties": {"text": {}}}],
+)
+def test_a_schema_without_the_state_is_refused(agent: Any, args_schema: Any) -> None:
+    """When the tool is made, for a call would end the agent."""
+    with pytest.raises(ValueError, match="one field, state; got text"):
+        make_tool(agent, args_schema=args_schema)
+
+
+def test_a_runnable_becomes_a_tool(agent: Any) -> None:
+    """`as_tool` asks the same questions; with types of its own the arguments are the state."""
+    runnable = LayaRunnable(agent, questions=QUESTIONS)
+    tool = runnable.as_tool(name="triage")
+    assert isinstance(tool, LayaTool) and "department" in tool.description
+    assert tool.invoke({"state": TEXT}) == runnable.invoke(TEXT).content
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LangChainBetaWarning)
+        typed = runnable.as_tool(name="triage", description="Triage.", arg_types={"text": str})
+    assert typed.invoke({"text": TEXT}).content == runnable.invoke({"text": TEXT}).content
 
 
 def test_streamed_messages_hold_no_classifier_json(agent: Any) -> None:

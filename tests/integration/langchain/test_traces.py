@@ -108,6 +108,19 @@ def test_a_failing_call_closes_its_run(runnable: LayaRunnable, traces: Traces) -
     assert len(run.metadata["laya_run_id"]) == 32
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_call_that_never_reaches_laya_is_traced(
+    runnable: LayaRunnable, traces: Traces, asynchronous: bool
+) -> None:
+    """A model that doesn't load, or an unknown option, is a closed run with the error."""
+    absent = LayaRunnable(model="/nowhere/checkpoint", questions=QUESTIONS)
+    for failing, error, options in ((absent, OSError, {}), (runnable, TypeError, {"min_confidense": 1})):
+        with pytest.raises(error):
+            await failing.ainvoke("hi", **options) if asynchronous else failing.invoke("hi", **options)
+    runs = traces.runs()
+    assert len(runs) == 2 and all(run.closed and run.error and run.usage is None for run in runs)
+
+
 async def test_a_cancelled_call_closes_its_run(runnable: LayaRunnable, traces: Traces) -> None:
     """The run is closed at once, though laya's thread works on."""
     gate = Gate()

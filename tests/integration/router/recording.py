@@ -10,6 +10,8 @@ from laya import Agent, PredictContext
 
 URGENT = {"urgent": {"type": "noul", "instructions": "Is the customer in a hurry?"}}
 TEAM = {"team": {"type": "choice", "instructions": "Who should answer?", "criteria": ["billing", "shipping"]}}
+PAYLOAD = {"model": "cached", "answers": {"urgent": {"type": "noul", "answer": 0.7, "confidence": 0.7}}}
+"""An answer from a hook's cache."""
 
 Handler = Callable[[PredictContext], Any]
 
@@ -112,3 +114,23 @@ def raising(error: BaseException) -> Handler:
         raise error
 
     return handler
+
+
+def request(state: Any, questions: Any = URGENT, model: str | None = "english", **options: Any) -> dict[str, Any]:
+    """One request."""
+    return {"state": state, "questions": questions, "model": model, **options}
+
+
+def for_state(state: Any, handler: Handler) -> Handler:
+    """Do it only for the request with this state."""
+
+    def handle(ctx: PredictContext) -> None:
+        if ctx.states == [state]:
+            handler(ctx)
+
+    return handle
+
+
+def events_by_state(hook: Recorder) -> list[str]:
+    """Each event with the state it was for."""
+    return [f"{event} {ctx.states[0]}" if ctx.states else f"{event} {ctx.model}" for event, ctx in hook.seen]

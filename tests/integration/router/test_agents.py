@@ -84,6 +84,18 @@ def test_an_agent_needs_one_of_the_calls(kind: Callable[[], Any]) -> None:
     assert [call[2] for call in agent.calls] == [{"max_len": 90}] + [{}] * (len(agent.calls) - 1)
 
 
+def test_a_foreign_agent_gets_plain_questions() -> None:
+    """Also where a start hook put models."""
+    from laya.questions import Noul
+
+    agent = OneByOne()
+    router = Router()
+    router.attach("mine", agent)
+    hook = Recorder(on_predict_start=lambda ctx: setattr(ctx, "questions", {"late": Noul(instructions="Is it late?")}))
+    router.predict(STATE, URGENT, model="mine", hooks=hook)
+    assert type(agent.calls[0][1]["late"]) is dict
+
+
 def test_another_number_of_results_is_an_error() -> None:
     """Answers must not reach the wrong request."""
     router = Router()

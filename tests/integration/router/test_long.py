@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from laya import PredictContext, Router
-from tests.integration.router.recording import TEAM, URGENT, NotingAgent, Recorder, plain
+from tests.integration.router.recording import PAYLOAD, TEAM, URGENT, NotingAgent, Recorder, plain
 
 LONG = " ".join(f"Line {number}: the parcel is late and I need it soon." for number in range(40))
 QUESTIONS = {**URGENT, **TEAM}
-PAYLOAD = {"model": "cached", "answers": {"urgent": {"type": "noul", "answer": 0.7, "confidence": 0.7}}}
 
 
 def test_a_scan_is_the_agents_with_routing(router: Router, agents: dict[str, NotingAgent]) -> None:

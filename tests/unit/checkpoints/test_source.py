@@ -37,9 +37,7 @@ def digests(root: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("form", ["str", "path", "relative", "trailing slash", "home"])
-def test_a_directory_is_found_in_any_form(
-    checkpoint: Path, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+def test_a_directory_is_found_in_any_form(checkpoint: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """Strings, path objects, relative paths and those under the home directory all lead to the files."""
     monkeypatch.chdir(checkpoint.parent)
     monkeypatch.setenv("HOME", str(checkpoint.parent))

@@ -73,9 +73,7 @@ def test_skip_takes_one_result_a_state_or_a_single_one(states, results):
     assert ctx.results == list(results)
 
 
-@pytest.mark.parametrize(
-    ("states", "count"), [(["a"], 0), (["a"], 2), (["a", "b", "c"], 2), ([], 2), (["a", "b"], 3)]
-)
+@pytest.mark.parametrize(("states", "count"), [(["a"], 0), (["a"], 2), (["a", "b", "c"], 2), ([], 2), (["a", "b"], 3)])
 def test_skip_refuses_any_other_count(states, count):
     """A result for no state, or a state without a result, is a mistake of the hook."""
     ctx = context(*states)

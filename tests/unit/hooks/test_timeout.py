@@ -155,9 +155,7 @@ def test_threads_of_hooks_that_ended_are_gone():
     """No thread is left behind, and those that run are daemons."""
     seen: list[threading.Thread] = []
     before = set(threading.enumerate())
-    dispatch(
-        start(lambda c: seen.append(threading.current_thread())) * 20, "on_predict_start", ctx(), timeout=30
-    )
+    dispatch(start(lambda c: seen.append(threading.current_thread())) * 20, "on_predict_start", ctx(), timeout=30)
     for thread in seen:
         thread.join(30)
     assert all(thread.daemon and not thread.is_alive() for thread in seen)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
+    AnyMessage,
     ChatMessage,
     HumanMessage,
     RemoveMessage,
@@ -15,8 +18,9 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.prompts import ChatPromptTemplate, PromptTemplate
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, RootModel, computed_field
 
+from laya.errors import StateError
 from laya_integrations.langchain import state_of
 
 IMAGE = {"type": "image", "base64": "AAAA", "mime_type": "image/png"}
@@ -142,3 +146,81 @@ def test_the_callers_objects_stay_unchanged() -> None:
     given = {"turns": [HumanMessage("q")], "tags": ["a"]}
     state_of(given)["tags"].append("b")
     assert given == {"turns": [HumanMessage("q")], "tags": ["a"]}
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        [{"type": ["string", "null"]}],
+        {"issues": [{"type": {"name": "bug"}, "text": "It crashes."}]},
+        {"role": "manager", "content": [{"id": 1, "note": "Call back."}]},
+        {"role": "manager", "content": [{"type": "note", "text": "Call back."}]},
+    ],
+)
+def test_a_record_that_looks_like_a_message_stays_whole(state: Any) -> None:
+    """ "type", "role" and "content" are words of many records."""
+    assert state_of(state) == state
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [([], ""), (["a", "b"], "a\nb"), ([IMAGE], ""), ([{"type": "text", "text": "a"}, {"type": "new"}], "a")],
+)
+def test_a_message_dicts_blocks_are_its_text(content: Any, text: str) -> None:
+    """As those of a message object; unknown blocks are left out."""
+    assert state_of({"role": "user", "content": content}) == {"role": "user", "content": text}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"), [("x", "x"), (None, ""), (5, "5"), ({"a": "é"}, '{"a": "é"}'), ([IMAGE], "")]
+)
+def test_a_tool_result_of_any_form_is_text(content: Any, text: str) -> None:
+    """Tools return numbers and objects too."""
+    assert state_of([{"type": "tool_result", "content": content}]) == text
+
+
+def test_an_objects_messages_are_read_as_messages() -> None:
+    """A graph's state may be a pydantic object or a dataclass; the rest keeps its JSON form and order."""
+    at = datetime(2026, 1, 2, tzinfo=UTC)
+    turns = [{"role": "user", "content": "hi"}]
+    thread = Thread(at=at, messages=[HumanMessage("hi")], secret=[HumanMessage("key")], last="x")
+    assert state_of(thread) == {"at": "2026-01-02T00:00:00Z", "messages": turns, "last": "x", "size": 1}
+    assert list(state_of(thread)) == ["at", "messages", "last", "size"]
+    assert state_of({"thread": thread})["thread"]["messages"] == turns
+    assert state_of(Turns([HumanMessage("hi")])) == turns
+    assert state_of(Case(id=3, turns=[HumanMessage("hi")])) == {"id": 3, "turns": turns}
+
+
+def test_a_state_that_contains_itself_is_refused() -> None:
+    """With laya's own error, which is a TypeError."""
+    state: dict[str, Any] = {}
+    state["again"] = state
+    with pytest.raises(StateError, match="contains itself"):
+        state_of(state)
+
+
+class Thread(BaseModel):
+    """A graph's state."""
+
+    at: datetime
+    messages: list[AnyMessage]
+    secret: list[AnyMessage] = Field(exclude=True)
+    last: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def size(self) -> int:
+        """How many turns."""
+        return len(self.messages)
+
+
+class Turns(RootModel[list[AnyMessage]]):
+    """A bare list of turns."""
+
+
+@dataclass
+class Case:
+    """A graph's state as a dataclass."""
+
+    id: int
+    turns: list[Any]

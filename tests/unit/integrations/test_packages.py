@@ -9,7 +9,10 @@ import pytest
 
 from laya_integrations._extras import installed_by
 
-_NAMES = "AnswerParser, CallOptions, LayaMessage, LayaRunnable, LayaTool, state_of"
+_NAMES = (
+    "AnswerParser, CallOptions, LayaClassifierResponse, LayaDecisionModel, LayaMessage, LayaRouter, LayaRunnable, "
+    "LayaTool, RouteOutcome, state_of"
+)
 
 
 def run(code: str) -> str:
