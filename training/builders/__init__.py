@@ -1,0 +1,1 @@
+"""Builders: each turns one source of texts into examples."""

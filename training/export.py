@@ -1,0 +1,109 @@
+"""Write the trained state as a checkpoint in the published layout, F16, temperatures fitted on held-out label sets.
+
+python -m training.export --data DATA --out laya-mini
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+
+from laya._forward.network import DecisionNetwork
+from training.calibrate import fit_temperatures
+from training.mixture import Mixture
+from training.model import ACT_COSTS, HEAD_LAYERS, encoder_settings, new_network
+from training.rows import BUDGETS, RowEncoder
+from training.sources import Sources, fetch_sources
+from training.state import Average, Position, load_state
+from training.train import DEFAULT_STATE, SEED
+
+_TOKENS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]", "pad_token": "[PAD]",
+           "unk_token": "[UNK]"}  # fmt: skip
+
+
+def main() -> None:
+    """Export the state of the run."""
+    options = _options()
+    torch.set_num_threads(options.threads)
+    sources = fetch_sources(options.state_dir / "sources")
+    network = new_network(sources.encoder, dropout=0.0)
+    average = Average(network)
+    position = load_state(options.state_dir, network, average, None)
+    average.copy_to(network)
+    _round_to_half(network)
+    mixture = Mixture(sources, options.data, SEED, held_out=True)
+    encoder = RowEncoder(sources.encoder)
+    rows = [encoder.encode(mixture.example(number)) for number in range(options.calibration)]
+    types, buckets = fit_temperatures(network, rows, encoder.pad)
+    write_checkpoint(options.out, network, sources, types, buckets, position)
+    size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
+    print(f"{options.out}: {size / 1e6:.1f} MB, temperatures {types} {buckets}")
+
+
+def write_checkpoint(
+    out: Path,
+    network: DecisionNetwork,
+    sources: Sources,
+    temperature: list[float],
+    temperature_by_options: dict[str, float],
+    position: Position,
+) -> None:
+    """Write configuration, weights, encoder configuration and tokenizer into `out`."""
+    for folder in (out, out / "encoder", out / "tokenizer"):
+        folder.mkdir(parents=True, exist_ok=True)
+    config = {
+        "encoder": "sentence-transformers/all-MiniLM-L6-v2",
+        "model_name": "laya-mini",
+        "head_layers": HEAD_LAYERS,
+        "max_len": BUDGETS.max_len,
+        "head_max_len": BUDGETS.head_max_len,
+        "temperature": temperature,
+        "temperature_by_options": temperature_by_options,
+        "act_costs": ACT_COSTS,
+        "amp_dtype": "bf16",
+        "max_prefixes": 6,
+        "cost_wrong_act": 3.0,
+        "training": {"sequences": position.sequences, "updates": position.steps, "seed": SEED},
+    }
+    _write_json(out / "rl_agent_config.json", config)
+    _write_json(out / "encoder" / "config.json", encoder_settings(sources.encoder))
+    _write_json(out / "tokenizer" / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast",
+                "model_max_length": BUDGETS.max_len, **_TOKENS})  # fmt: skip
+    tokenizer = Tokenizer.from_file(str(sources.encoder / "tokenizer.json"))
+    # The file cuts and pads every text to 128 tokens; sequences have budgets of their own.
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    tokenizer.save(str(out / "tokenizer" / "tokenizer.json"))
+    weights = {name: p.detach().half().contiguous() for name, p in network.named_parameters()}
+    weights["temperature"] = torch.tensor(temperature)
+    save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+
+
+def _round_to_half(network: DecisionNetwork) -> None:
+    # The temperatures must fit the weights that ship.
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.copy_(parameter.half().float())
+
+
+def _write_json(path: Path, content: dict[str, object]) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
+    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
+    parser.add_argument("--calibration", type=int, default=6000, help="held-out decisions to fit temperatures on")
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

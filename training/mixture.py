@@ -1,0 +1,51 @@
+"""The stream of training examples: which source is drawn how often, and example number n of a seed."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from training.builders.authored import Authored
+from training.builders.chatter import Chatter
+from training.builders.clinc import Clinc
+from training.builders.davidson import Davidson
+from training.builders.home_assistant import HomeAssistant
+from training.builders.spam import Spam
+from training.builders.vader import Vader
+from training.builders.wordnet import WordNet
+from training.example import Builder, Example
+from training.sources import Sources
+
+_SHARES = {
+    "authored": 0.50,
+    "clinc": 0.16,
+    "wordnet": 0.12,
+    "vader": 0.07,
+    "davidson": 0.05,
+    "home_assistant": 0.04,
+    "spam": 0.04,
+    "chatter": 0.02,
+}
+
+
+class Mixture:
+    """Example n of a seed, the same whenever it is asked for: a stopped run resumes by a number."""
+
+    def __init__(self, sources: Sources, data: Path, seed: int, held_out: bool = False) -> None:
+        self._seed = seed
+        self._builders: dict[str, Builder] = {
+            "authored": Authored(held_out),
+            "clinc": Clinc(data / "clinc150.jsonl", held_out),
+            "wordnet": WordNet(sources.wordnet, held_out),
+            "vader": Vader(data / "vader.jsonl", held_out),
+            "davidson": Davidson(data / "davidson.jsonl", held_out),
+            "home_assistant": HomeAssistant(sources.home_assistant, held_out),
+            "spam": Spam(sources.spam, held_out),
+            "chatter": Chatter(sources.chatter, held_out),
+        }
+
+    def example(self, number: int) -> Example:
+        """Return the example of that number."""
+        rng = random.Random(f"{self._seed}:{number}")
+        name = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
+        return self._builders[name].draw(rng)
