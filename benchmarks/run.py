@@ -41,13 +41,13 @@ class Worker:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "HF_HUB_OFFLINE": "1"},
         )
 
-    def do(self, name: str, **arguments: Any) -> dict[str, Any]:
+    def do(self, **command: Any) -> dict[str, Any]:
         """Run one command and return its answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        print(json.dumps({"do": name, **arguments}), file=self._process.stdin, flush=True)
+        print(json.dumps(command), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit(f"the worker ended with code {self._process.wait()} during {name!r}")
+            raise SystemExit(f"the worker ended with code {self._process.wait()} during {command['do']!r}")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -65,6 +65,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "batch of 8": ("batch", {"questions": "ONE_CHOICE", "count": 8}),
     "batch of 64": ("batch", {"questions": "ONE_CHOICE", "count": 64}),
     "batch of 128": ("batch", {"questions": "ONE_CHOICE", "count": 128}),
+    "router, 200 requests to two checkpoints in turn": ("router", {"questions": "ONE_CHOICE", "count": 200}),
 }
 
 
@@ -74,30 +75,34 @@ def main() -> None:
     parser.add_argument("--other", help="a Python interpreter whose `laya` is compared with ours")
     parser.add_argument("--size", choices=SIZES, default="base")
     parser.add_argument("--only", default="", help="run the cases whose name holds this")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=5, help="counted rounds, after one that warms both up")
+    parser.add_argument("--cold", action="store_true", help="count the first round as well")
     parser.add_argument("--checkpoints", type=Path, default=Path(tempfile.gettempdir()) / "laya-benchmarks")
     given = parser.parse_args()
-    folder = write_checkpoint(SIZES[given.size], given.checkpoints / given.size)
+    size = SIZES[given.size]
+    folder = write_checkpoint(size, given.checkpoints / given.size)
+    second = write_checkpoint(size, given.checkpoints / f"{given.size}-second", seed=1)
     with ExitStack() as stack:
         ours = stack.enter_context(Worker(sys.executable, own=True))
         other = stack.enter_context(Worker(given.other, own=False)) if given.other else None
-        print(f"{given.size}: {SIZES[given.size]}\n")
+        print(f"{given.size}: {size}\n")
         print("| case | ours, median s | other, median s | ratio, median (min to max) | answers |")
         print("|---|---|---|---|---|")
         for worker in filter(None, (ours, other)):
-            worker.do("load", path=str(folder))
+            worker.do(do="load", path=str(folder))
+        models = {"english": str(folder), "multilingual": str(second)}
         for case, (name, arguments) in CASES.items():
             if given.only in case:
-                print(_row(case, list(_rounds(ours, other, name, arguments, given.rounds))), flush=True)
+                command = {"do": name, "models": models, **arguments}
+                pairs = list(_rounds(ours, other, command, given.rounds + (not given.cold)))
+                print(_row(case, pairs[not given.cold :]), flush=True)
 
 
 def _rounds(
-    ours: Worker, other: Worker | None, name: str, arguments: dict[str, Any], rounds: int
+    ours: Worker, other: Worker | None, command: dict[str, Any], rounds: int
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any] | None]]:
-    for number in range(rounds + 1):
-        pair = ours.do(name, **arguments), other.do(name, **arguments) if other else None
-        if number:  # the first warms both up
-            yield pair
+    for _ in range(rounds):
+        yield ours.do(**command), other.do(**command) if other else None
 
 
 def _row(case: str, pairs: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> str:

@@ -43,7 +43,23 @@ def _batch(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": seconds, "answers": [result["answers"] for result in results]}
 
 
-_COMMANDS = {"load": _load, "predict": _predict, "batch": _batch}
+def _router(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    import laya
+
+    if "router" not in agents:
+        agents["router"] = laya.Router(models=command["models"], device="cpu", max_loaded=len(command["models"]))
+    questions, names = getattr(workloads, command["questions"]), list(command["models"])
+    requests = [
+        {"state": state, "questions": questions, "model": names[index % len(names)]}
+        for index, state in enumerate(workloads.mixed_states(command["count"]))
+    ]
+    started = time.perf_counter()
+    results = agents["router"].predict_batch(requests)
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "answers": [result["answers"] for result in results]}
+
+
+_COMMANDS = {"load": _load, "predict": _predict, "batch": _batch, "router": _router}
 
 
 def main() -> None:

@@ -200,6 +200,8 @@ def answer_value(answer: Mapping[str, Any]) -> Any:
     None when the answer fell below the confidence gate. noul is true from 0.5 on; of equally probable levels
     the lowest is taken. Raises ValueError for what is no answer.
     """
+    if not isinstance(answer, Mapping):
+        raise ValueError(f"an answer must be a dict with a 'type', got {type(answer).__name__}")
     if answer.get("low_confidence"):
         return None
     try:
@@ -210,6 +212,8 @@ def answer_value(answer: Mapping[str, Any]) -> Any:
                 return bool(answer["noul"] >= 0.5)
             case "score":
                 levels = answer["probabilities"]
+                if not levels:
+                    raise ValueError("a score answer needs at least one level in 'probabilities'")
                 return int(max(sorted(levels, key=int), key=levels.__getitem__))
     except KeyError as missing:
         raise ValueError(f"a {answer['type']} answer needs {missing}, which this one lacks") from None
@@ -229,8 +233,9 @@ def _own_run_id(result: Any) -> str | None:
 
 def _checked(result: Any) -> Mapping[str, Any]:
     if not isinstance(result, Mapping) or not isinstance(result.get("answers"), Mapping):
+        got = "a dict without them" if isinstance(result, Mapping) else type(result).__name__
         raise TypeError(
-            f"the runner's result must be a dict with 'answers', got {type(result).__name__}; "
+            f"the runner's result must be a dict with a dict of 'answers', got {got}; "
             "check the runner, or the hook that skipped the call"
         )
     return result

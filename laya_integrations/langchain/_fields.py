@@ -1,4 +1,4 @@
-"""The fields that every class here has: who answers, what is asked, with which call options."""
+"""The fields that the classes here share: who answers, what is asked, with which call options."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _checked_runner(runner: Any) -> Any:
     return None if runner is None else check_runner(runner)
 
 
-class DecisionFields(BaseModel):
-    """Hold a runner, or the name of the model to load, with its questions and options.
+class RunnerFields(BaseModel):
+    """Hold a runner, or the name of the model to load, with its options.
 
     A runner holds locks and weights, so it is left out of repr, dumps and pickles; `model` is what a pickle
     keeps.
@@ -27,8 +27,6 @@ class DecisionFields(BaseModel):
     """An `Agent`, a `Router`, or any object with laya's `predict`."""
     model: str | None = None
     """Instead of a runner: a checkpoint path or Hub id, loaded on first use and once per process."""
-    questions: Annotated[Any, AfterValidator(lower_questions)]
-    """What to ask: question dicts, LangChain's or laya's question objects, or a pydantic model class."""
     options: CallOptions = CallOptions()
     """laya's call options, the same for each call; a call may override some by name."""
 
@@ -48,13 +46,6 @@ class DecisionFields(BaseModel):
         memo[id(self.runner)] = self.runner
         return super().__deepcopy__(memo)
 
-    def _decisions(self, overrides: dict[str, Any]) -> Decisions:
-        """What to ask in one call: the fields, with the questions and options that the call overrides."""
-        overrides = dict(overrides)
-        questions = lower_questions(overrides.pop("questions")) if "questions" in overrides else self.questions
-        options = self.options.replaced(**overrides) if overrides else self.options
-        return Decisions(self._loaded_runner(), questions, options)
-
     def _loaded_runner(self) -> Any:
         self._check_kept()
         return self.runner if self.model is None else load_runner(self.model)
@@ -65,3 +56,17 @@ class DecisionFields(BaseModel):
                 f"this {type(self).__name__} was unpickled without its runner; make it with model= "
                 "(a checkpoint path or Hub id), which a pickle keeps"
             )
+
+
+class DecisionFields(RunnerFields):
+    """The same, with the questions."""
+
+    questions: Annotated[Any, AfterValidator(lower_questions)]
+    """What to ask: question dicts, LangChain's or laya's question objects, or a pydantic model class."""
+
+    def _decisions(self, overrides: dict[str, Any]) -> Decisions:
+        """What to ask in one call: the fields, with the questions and options that the call overrides."""
+        overrides = dict(overrides)
+        questions = lower_questions(overrides.pop("questions")) if "questions" in overrides else self.questions
+        options = self.options.replaced(**overrides) if overrides else self.options
+        return Decisions(self._loaded_runner(), questions, options)

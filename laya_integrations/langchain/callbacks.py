@@ -42,7 +42,8 @@ def record_decision(run_manager: Any, decision: Decision) -> None:
                 _annotate(handler, run_manager, metadata)
             elif isinstance(handler, UsageMetadataCallbackHandler):
                 # It listens to model events only, which this run has none of.
-                handler.on_llm_end(_llm_result(decision))
+                run = {"run_id": run_manager.run_id, "parent_run_id": run_manager.parent_run_id}
+                handler.on_llm_end(_llm_result(decision), **run)
         except Exception:
             logger.warning("laya: a decision could not be booked on its run", exc_info=True)
 

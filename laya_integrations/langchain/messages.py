@@ -6,6 +6,7 @@
 | a message | `{"role", "content"}`, with `name` and `tool_calls` where it has them |
 | messages, `ChatPromptValue` | a list of such dicts: every turn, tool results too |
 | a dict or list | itself, with messages and content blocks inside it turned at any depth |
+| a pydantic object, a dataclass | a dict of its fields, read the same way |
 | content blocks (`[{"type": "text", ...}, ...]`) | their texts; images, audio and reasoning are left out |
 
 laya takes a list for a conversation: a long one loses its oldest turns, anything else loses its end.
@@ -14,7 +15,9 @@ So from a graph's state select what the decision is about: `itemgetter("messages
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from langchain_core.messages import (
@@ -28,7 +31,12 @@ from langchain_core.messages import (
     ToolMessage,
 )
 from langchain_core.prompt_values import PromptValue, StringPromptValue
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
+
+try:
+    from laya.errors import StateError
+except ModuleNotFoundError:  # a laya release whose errors are Python's own
+    StateError = TypeError  # type: ignore[misc,assignment]
 
 _ROLES: tuple[tuple[type[BaseMessage], str], ...] = (
     (HumanMessage, "user"),
@@ -73,22 +81,36 @@ _OTHER_BLOCKS = frozenset(
 
 
 def state_of(value: Any) -> Any:
-    """The state that laya reads: text, a dict or a list, free of LangChain objects."""
+    """The state that laya reads: text, a dict or a list, free of LangChain objects.
+
+    Raises StateError for what is nested too deeply, or contains itself.
+    """
+    try:
+        return _state(value)
+    except RecursionError:
+        raise StateError("the state is nested too deeply, or contains itself; pass a flatter one") from None
+
+
+def _state(value: Any) -> Any:
     if isinstance(value, str) or value is None:
         return value
-    if isinstance(value, StringPromptValue):
-        return value.text
-    if isinstance(value, PromptValue):
-        return _list_state(value.to_messages())
-    if isinstance(value, BaseMessage):
-        return _message_state(value)
     if isinstance(value, BaseModel):
-        return state_of(value.model_dump(mode="json"))
+        return _object_state(value)
     if isinstance(value, Mapping):
         return _mapping_state(value)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return _list_state(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _state(getattr(value, field.name)) for field in fields(value)}
     return value
+
+
+def _object_state(value: BaseModel) -> Any:
+    if isinstance(value, StringPromptValue):
+        return value.text
+    if isinstance(value, PromptValue):
+        return _list_state(value.to_messages())
+    return _message_state(value) if isinstance(value, BaseMessage) else _model_state(value)
 
 
 def _message_state(message: BaseMessage) -> dict[str, Any]:
@@ -97,7 +119,7 @@ def _message_state(message: BaseMessage) -> dict[str, Any]:
         state["name"] = message.name
     state["content"] = _content_text(message.content)
     if isinstance(message, AIMessage) and message.tool_calls:
-        state["tool_calls"] = [{"name": call["name"], "args": state_of(call["args"])} for call in message.tool_calls]
+        state["tool_calls"] = [{"name": call["name"], "args": _state(call["args"])} for call in message.tool_calls]
     return state
 
 
@@ -107,11 +129,43 @@ def _role(message: BaseMessage) -> str:
     return next((role for kind, role in _ROLES if isinstance(message, kind)), message.type)
 
 
+def _model_state(model: BaseModel) -> Any:
+    """The JSON form; what holds messages is read from the object, for their own JSON form is full of metadata."""
+    held = {name: item for name, item in model if _holds_messages(item)}
+    if not held:
+        return _state(model.model_dump(mode="json"))
+    if isinstance(model, RootModel):
+        return _state(model.root)
+    left_out = {name for name, field in type(model).model_fields.items() if field.exclude}
+    read = {**model.model_dump(mode="json", exclude=set(held)), **held}
+    order = [name for name, _ in model if name in read and name not in left_out]
+    return {name: _state(read[name]) for name in dict.fromkeys([*order, *read]) if name not in left_out}
+
+
+def _holds_messages(value: Any) -> bool:
+    if isinstance(value, BaseMessage | PromptValue):
+        return True
+    if isinstance(value, BaseModel):
+        return any(_holds_messages(item) for _, item in value)
+    if isinstance(value, Mapping):
+        return any(map(_holds_messages, value.values()))
+    return isinstance(value, list | tuple) and any(map(_holds_messages, value))
+
+
 def _mapping_state(value: Mapping[Any, Any]) -> dict[Any, Any]:
-    state = {key: state_of(item) for key, item in value.items()}
-    if "role" in value and isinstance(value.get("content"), list | tuple):
+    state = {key: _state(item) for key, item in value.items()}
+    if "role" in value and _is_message_content(value.get("content")):
         state["content"] = _content_text(value["content"])
     return state
+
+
+def _is_message_content(content: Any) -> bool:
+    """Tell a message's blocks, some perhaps unknown, from a list of objects in a record that has a role."""
+    if not isinstance(content, list | tuple):
+        return False
+    blocks = [block for block in content if not isinstance(block, str)]
+    typed = all(isinstance(block, Mapping) and isinstance(block.get("type"), str) for block in blocks)
+    return typed and (len(blocks) < len(content) or not content or any(map(_block_kind, blocks)))
 
 
 def _list_state(values: Sequence[Any]) -> Any:
@@ -125,7 +179,7 @@ def _item_state(item: Any) -> Any:
         case (str(role), str(text)) if isinstance(item, tuple) and role in _ROLE_NAMES:
             return {"role": _ROLE_NAMES[role], "content": text}
         case _:
-            return state_of(item)
+            return _state(item)
 
 
 def _is_content(values: Sequence[Any]) -> bool:
@@ -137,6 +191,8 @@ def _is_content(values: Sequence[Any]) -> bool:
 def _block_kind(block: Any) -> str | None:
     """`text`, `tool_result`, `other`, or None for what is no content block."""
     kind = block.get("type") if isinstance(block, Mapping) else None
+    if not isinstance(kind, str):
+        return None
     if kind in _TEXT_KEYS and isinstance(block.get(_TEXT_KEYS[kind]), str):
         return "text"
     if kind == "tool_result" and "content" in block:
@@ -158,6 +214,12 @@ def _block_texts(block: Any) -> list[str]:
         case "text":
             return [block[_TEXT_KEYS[block["type"]]]]
         case "tool_result":
-            return [_content_text(block["content"] or "")]
+            return [_tool_result_text(block["content"])]
         case _:
             return []
+
+
+def _tool_result_text(content: Any) -> str:
+    if content is None or isinstance(content, str | list | tuple):
+        return _content_text(content or "")
+    return json.dumps(_state(content), ensure_ascii=False, default=str)

@@ -12,15 +12,15 @@ from langchain_core.outputs import ChatGeneration, Generation
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, field_validator
 
 from laya_integrations._decisions import answer_value
-from laya_integrations.langchain.runnables import LayaMessage
 
 
 class AnswerParser(BaseGenerationOutputParser[Any]):
     """Parse answers: `AnswerParser(Ticket)` gives a Ticket, `AnswerParser("urgent")` that question's value.
 
     Takes a `LayaMessage`, or any message or text whose content is the same JSON. A pydantic model that can
-    itself be asked as questions is built by the rule of laya's `decide`, where a score's level becomes the
-    field's value and an answer below the gate is None; any other model validates the JSON's values.
+    itself be asked as questions is built by the rule of laya's `decide`, where a score's level, counted from
+    0, becomes the field's value and an answer below the gate is None; any other model validates the JSON's
+    values.
     Raises OutputParserException for what it can't read.
     """
 
@@ -57,6 +57,8 @@ class AnswerParser(BaseGenerationOutputParser[Any]):
         values = _json_values(result[0].text) if answers is None else _answer_values(answers)
         if isinstance(self.target, str):
             return _value(values, self.target)
+        if self._schema is not None and answers is None:
+            answers = _answers_of_values(values, self._schema.questions)
         try:
             if answers is not None and self._schema is not None:
                 return self._schema.instance(answers)
@@ -86,10 +88,40 @@ def _schema_of(target: Any) -> Any:
 
 
 def _answers(generation: Generation) -> Mapping[str, Any] | None:
-    """laya's answers where the message still has them: one that was stored may keep its content only."""
-    if isinstance(generation, ChatGeneration) and isinstance(generation.message, LayaMessage):
-        return generation.message.result.get("answers")
-    return None
+    """laya's answers where the message still has them.
+
+    One that was stored may come back as an AIMessage with the result beside its content, or its content only.
+    """
+    result = getattr(generation.message, "result", None) if isinstance(generation, ChatGeneration) else None
+    answers = result.get("answers") if isinstance(result, Mapping) else None
+    return answers if isinstance(answers, Mapping) else None
+
+
+def _answers_of_values(values: Mapping[str, Any], questions: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Answers with these values; None where some value is no answer to its question."""
+    answers = {}
+    for question_id, question in questions.items():
+        if question_id not in values:
+            return None
+        answer = _answer_of_value(values[question_id], question)
+        if answer is None:
+            return None
+        answers[question_id] = answer
+    return answers
+
+
+def _answer_of_value(value: Any, question: Mapping[str, Any]) -> dict[str, Any] | None:
+    match question["type"], value:
+        case kind, None:
+            return {"type": kind, "low_confidence": True}
+        case "choice", str() if value in question["criteria"]:
+            return {"type": "choice", "choice": value}
+        case "noul", bool():
+            return {"type": "noul", "noul": float(value)}
+        case "score", int() if not isinstance(value, bool) and 0 <= value < len(question["criteria"]):
+            return {"type": "score", "probabilities": {str(value): 1.0}}
+        case _:
+            return None
 
 
 def _answer_values(answers: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
+from langchain_core.tools import BaseTool
 from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 from laya_integrations._decisions import Decision
 from laya_integrations.langchain._fields import DecisionFields
-from laya_integrations.langchain._traced import TracedCall, offload
+from laya_integrations.langchain._traced import TracedCall
 from laya_integrations.langchain.callbacks import PROVIDER, run_metadata
 
 StateInput = str | BaseMessage | PromptValue | Sequence[Any] | dict[str, Any]
@@ -29,13 +31,21 @@ class LayaMessage(AIMessage):
     """The answers of one call: as compact JSON in `content`, whole in `result`.
 
     The JSON has a value for each question: a choice's label, true or false for a noul, a score's most
-    probable level, null where the answer fell below `min_confidence`.
+    probable level, counted from 0, null where the answer fell below `min_confidence`.
+
+    In a graph's state keep the parsed answers: a message that a node returns is streamed to the user, and a
+    checkpointer reads this class back only where its serializer's `allowed_msgpack_modules` names it.
     """
 
     result: dict[str, Any] = Field(default_factory=dict)
     """laya's result: answers with their probabilities, usage, and the routing where a Router chose."""
     run_id: str | None = None
     """laya's id of the call; items of an Agent's batch share it, and differ in `laya_batch_index`."""
+
+    @classmethod
+    def lc_id(cls) -> list[str]:
+        """An AIMessage's: where a dump is loaded it becomes one, for `loads` admits LangChain's own classes."""
+        return AIMessage.lc_id()
 
 
 class LayaRunnableInput(RootModel[str | dict[str, Any] | list[Any]]):
@@ -62,7 +72,7 @@ class LayaRunnable(DecisionFields, RunnableSerializable[StateInput, LayaMessage]
 
     async def ainvoke(self, input: StateInput, config: RunnableConfig | None = None, **kwargs: Any) -> LayaMessage:
         """`invoke`, off the event loop."""
-        return await (await self._acall(kwargs)).ainvoke(self, input, config)
+        return await self._call(kwargs).ainvoke(self, input, config)
 
     def batch(
         self,
@@ -84,21 +94,36 @@ class LayaRunnable(DecisionFields, RunnableSerializable[StateInput, LayaMessage]
         **kwargs: Any | None,
     ) -> list[LayaMessage]:
         """`batch`, off the event loop."""
-        return await (await self._acall(kwargs, return_exceptions)).abatch(self, inputs, config)
+        return await self._call(kwargs, return_exceptions).abatch(self, inputs, config)
 
     def get_input_schema(self, config: RunnableConfig | None = None) -> type[BaseModel]:
         """Text, an object or an array; the other inputs have no JSON form."""
         return LayaRunnableInput
 
-    def _call(self, overrides: dict[str, Any], one_by_one: bool = False) -> TracedCall[LayaMessage]:
-        return TracedCall(self._decisions(overrides), message_of, one_by_one)
+    def as_tool(
+        self,
+        args_schema: type[BaseModel] | None = None,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        arg_types: dict[str, type] | None = None,
+    ) -> BaseTool:
+        """A `LayaTool` that asks the same questions; with `args_schema` or `arg_types`, LangChain's own tool."""
+        if args_schema is not None or arg_types is not None:
+            return super().as_tool(args_schema, name=name, description=description, arg_types=arg_types)
+        from laya_integrations.langchain.tools import LayaTool
 
-    async def _acall(self, overrides: dict[str, Any], one_by_one: bool = False) -> TracedCall[LayaMessage]:
-        # Loading `model` takes seconds, which the event loop must not spend.
-        if self.runner is None:
-            call: TracedCall[LayaMessage] = await offload(self._call, overrides, one_by_one)
-            return call
-        return self._call(overrides, one_by_one)
+        return LayaTool(
+            name=name or self.get_name(),
+            description=description or f"Decide {', '.join(self.questions)} for a text, object or conversation.",
+            runner=self.runner,
+            model=self.model,
+            questions=self.questions,
+            options=self.options,
+        )
+
+    def _call(self, overrides: dict[str, Any], one_by_one: bool = False) -> TracedCall[LayaMessage]:
+        return TracedCall(partial(self._decisions, overrides), message_of, one_by_one)
 
 
 def message_of(decision: Decision) -> LayaMessage:

@@ -7,6 +7,7 @@ create_agent(model, tools=[triage])
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -15,7 +16,8 @@ from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import patch_config
 from langchain_core.tools import ArgsSchema, BaseTool, ToolException
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from langchain_core.utils.pydantic import get_fields
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
 from laya_integrations.langchain._fields import DecisionFields
 from laya_integrations.langchain.messages import state_of
@@ -54,6 +56,16 @@ class LayaTool(DecisionFields, BaseTool):
     response_format: Literal["content", "content_and_artifact"] = "content_and_artifact"
     handle_tool_error: bool | str | Callable[[ToolException], Any] | None = True
 
+    @field_validator("args_schema")
+    @classmethod
+    def _takes_state(cls, args_schema: Any) -> Any:
+        if args_schema is None:
+            return args_schema
+        fields = args_schema.get("properties", {}) if isinstance(args_schema, dict) else get_fields(args_schema)
+        if [*fields] != ["state"]:
+            raise ValueError(f"args_schema must have one field, state; got {', '.join(fields) or 'none'}")
+        return args_schema
+
     def _run(
         self, state: Any, *, config: RunnableConfig, run_manager: CallbackManagerForToolRun | None = None
     ) -> tuple[str, dict[str, Any]]:
@@ -61,6 +73,8 @@ class LayaTool(DecisionFields, BaseTool):
         try:
             return _content_and_artifact(runnable.invoke(_read(state), _child(config, run_manager)))
         except Exception as error:
+            if _steers_graph(error):
+                raise
             raise _failure(self.name, error) from error
 
     async def _arun(
@@ -70,6 +84,8 @@ class LayaTool(DecisionFields, BaseTool):
         try:
             return _content_and_artifact(await runnable.ainvoke(_read(state), _child(config, run_manager)))
         except Exception as error:
+            if _steers_graph(error):
+                raise
             raise _failure(self.name, error) from error
 
     def _runnable(self) -> LayaRunnable:
@@ -93,6 +109,12 @@ def _child(config: RunnableConfig, run_manager: Any) -> RunnableConfig:
 
 def _content_and_artifact(message: LayaMessage) -> tuple[str, dict[str, Any]]:
     return str(message.content), message.result
+
+
+def _steers_graph(error: Exception) -> bool:
+    """Whether LangGraph raised it to steer the graph, as `interrupt()` in a hook does: that is no failure."""
+    errors = sys.modules.get("langgraph.errors")
+    return errors is not None and isinstance(error, errors.GraphBubbleUp)
 
 
 def _failure(name: str, error: Exception) -> ToolException:

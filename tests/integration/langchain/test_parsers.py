@@ -70,6 +70,7 @@ def test_a_gated_answer_follows_the_rule_of_decide(agent: Any) -> None:
 
 def test_a_score_is_the_fields_value_in_every_form_of_the_message(agent: Any) -> None:
     """Levels count from 0 and the field from 1, also where a store kept the content alone."""
+    pytest.importorskip("laya.questions")
     runnable = LayaRunnable(agent, questions=Rated)
     message = runnable.invoke(TEXT)
     rated = AnswerParser(Rated).invoke(message)

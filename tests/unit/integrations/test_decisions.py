@@ -230,8 +230,10 @@ def test_values_follow_the_rule_of_decide(levels: dict[str, float], low: bool) -
         assert answer_value(answer) == decided(answer)
 
 
-@pytest.mark.parametrize("answer", [{}, {"type": "box"}, {"type": "choice"}])
-def test_what_is_no_answer_has_no_value(answer: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "answer", [{}, {"type": "box"}, {"type": "choice"}, {"type": "score", "probabilities": {}}, True, None]
+)
+def test_what_is_no_answer_has_no_value(answer: Any) -> None:
     """A hook's payload may be anything."""
     with pytest.raises(ValueError, match="answer"):
         answer_value(answer)

@@ -15,11 +15,13 @@ EVALUATION = Path(__file__).parents[3] / "training" / "eval"
 
 @pytest.fixture(scope="module")
 def families() -> list:
+    """Every family, the scenes' ones included."""
     return list(load_families()[0].values())
 
 
 @pytest.fixture(scope="module")
 def decisions() -> list[dict]:
+    """Every decision of every suite."""
     return [json.loads(line) for path in sorted(EVALUATION.glob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
