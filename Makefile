@@ -1,21 +1,27 @@
 # Every target that needs Python sets up its environment first. `make help` lists them.
 
-VENV        ?= .venv
-VENV_OLDEST ?= .venv-oldest
-TORCH       ?= torch==2.13.0
-TORCH_INDEX ?=
-MODEL       ?=
-PYTEST_ARGS ?=
+VENV           ?= .venv
+VENV_OLDEST    ?= .venv-oldest
+VENV_PUBLISHED ?= .venv-published
+TORCH          ?= torch==2.13.0
+TORCH_INDEX    ?=
+PUBLISHED      ?= laya==0.4.15
+MODEL          ?=
+PYTEST_ARGS    ?=
 
 # The first interpreter that is new enough and can make an environment.
 PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13; do \
 	"$$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
 
-# What `test-oldest` runs: the parts that touch transformers, the hub client, tokenizers, NumPy or pydantic.
+# What `test-oldest` runs: the parts that touch transformers, the hub client, tokenizers, NumPy or pydantic. Its
+# environment has none of the extras.
 OLDEST_TESTS ?= $(wildcard \
-	tests/unit/test_layering.py tests/unit/test_agent.py tests/unit/test_questions.py tests/unit/test_schema.py \
+	tests/unit/test_layering.py tests/unit/test_questions.py tests/unit/test_schema.py \
 	tests/unit/pipeline tests/unit/forward tests/unit/checkpoints \
-	tests/integration/test_conformance.py tests/integration/test_hub.py)
+	tests/integration/test_agent.py tests/integration/test_conformance.py tests/integration/test_hub.py)
+
+# What `test-published` runs: the adapters use public names of laya only, so another release serves them as well.
+PUBLISHED_TESTS ?= tests/unit/integrations tests/integration/langchain
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/stamp
@@ -24,10 +30,10 @@ TORCH_FROM  = $(TORCH) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-oldest lint types docs bench check constraints clean
+.PHONY: help demo test test-oldest test-published lint types docs bench check constraints clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
 demo: $(STAMP) ## answer a few questions; MODEL=<path or Hub name> chooses the checkpoint
 	$(BIN)/python -m laya_integrations.demo $(MODEL)
@@ -37,7 +43,14 @@ test: $(STAMP) ## run every test, the documentation's code blocks included; PYTE
 
 test-oldest: $(VENV_OLDEST)/stamp ## run the runtime's tests with the oldest dependencies that are allowed
 	$(if $(strip $(OLDEST_TESTS)),,$(error none of the tests that OLDEST_TESTS names exists))
-	$(VENV_OLDEST)/bin/python -m pytest $(PYTEST_ARGS) $(OLDEST_TESTS)
+	$(VENV_OLDEST)/bin/python -m pytest --ignore-glob='*onnx*' $(PYTEST_ARGS) $(OLDEST_TESTS)
+
+test-published: $(VENV_PUBLISHED)/stamp ## run the adapters' tests with the published laya in place of this one
+	$(PUBLISHED_PYTHON) -c 'import laya, sys; sys.exit(None if laya.__file__.startswith(sys.prefix) else laya.__file__)'
+	$(PUBLISHED_PYTHON) -m pytest --override-ini pythonpath= $(PYTEST_ARGS) $(PUBLISHED_TESTS)
+
+# -P and a folder of links keep this repository's own laya off the path.
+PUBLISHED_PYTHON = PYTHONPATH="$(abspath $(VENV_PUBLISHED))/adapters" $(VENV_PUBLISHED)/bin/python -P
 
 lint: $(STAMP) ## ruff check, and ruff format --check
 	$(BIN)/ruff check .
@@ -64,7 +77,7 @@ constraints: ## resolve the dependencies anew, in an environment of its own, and
 	rm -rf .venv-resolve
 
 clean: ## remove the environments and the caches
-	rm -rf .venv .venv-oldest .venv-resolve build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-published .venv-resolve build dist .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # $(call make_environment,FOLDER) makes an empty environment there unless one works already.
@@ -89,4 +102,15 @@ $(VENV_OLDEST)/stamp: pyproject.toml constraints-oldest.txt
 	$(VENV_OLDEST)/bin/python $(PIP_INSTALL) $(TORCH_FROM)
 	$(VENV_OLDEST)/bin/python $(PIP_INSTALL) --constraint constraints-oldest.txt --editable . \
 		pytest pytest-asyncio pytest-timeout hypothesis
+	@touch $@
+
+$(VENV_PUBLISHED)/stamp: pyproject.toml constraints.txt
+	@rm -f $@
+	@$(call make_environment,$(VENV_PUBLISHED))
+	$(VENV_PUBLISHED)/bin/python $(PIP_INSTALL) $(TORCH_FROM)
+	$(VENV_PUBLISHED)/bin/python $(PIP_INSTALL) --constraint constraints.txt $(PUBLISHED) \
+		langchain langchain-core langchain-tests langgraph hypothesis pytest pytest-asyncio pytest-timeout
+	@mkdir -p $(VENV_PUBLISHED)/adapters
+	@ln -sfn "$(CURDIR)/laya_integrations" $(VENV_PUBLISHED)/adapters/laya_integrations
+	@ln -sfn "$(CURDIR)/tests" $(VENV_PUBLISHED)/adapters/tests
 	@touch $@

@@ -14,6 +14,7 @@ from laya.hooks import AsyncHook, BaseHook, Hook, PredictContext, PredictHook
 
 if TYPE_CHECKING:
     from laya._forward.onnx_export import export_onnx
+    from laya import questions, types
     from laya.agent import Agent, load
     from laya.onnx_agent import ONNXAgent
     from laya.questions import Choice, Noul, Score
@@ -49,7 +50,13 @@ __all__ = [
 ]
 
 
+_SUBMODULES = ("questions", "types")
+"""Read as attributes without an import of their own, as `laya.questions.Levels`."""
+
+
 def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"laya.{name}")
     if name not in _LAZY:
         raise AttributeError(f"module 'laya' has no attribute {name!r}")
     value = getattr(importlib.import_module(_LAZY[name]), name)

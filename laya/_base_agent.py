@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 from laya._lifecycle import CallHooks, HookedRuntime
@@ -12,7 +13,7 @@ from laya._lowering import lower_questions
 from laya._pipeline.calibration import Temperatures, language_key, parse_lang_temperatures
 from laya._pipeline.engine import BatchOptions, Engine
 from laya._pipeline.windows import check_window_options
-from laya.errors import LayaError, OptionError
+from laya.errors import HookError, LayaError, OptionError
 from laya.hooks import PredictContext
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class BaseAgent(HookedRuntime):
         model_id: str,
         hooks: CallHooks = CallHooks(),  # noqa: B008 - frozen
         hooks_concurrent: bool = True,
-        lang_temperatures: Mapping[str, Mapping[str, float]] | None = None,
+        lang_temperatures: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         super().__init__(hooks, hooks_concurrent)
         self._engine: Engine | None = engine
@@ -262,11 +263,19 @@ class BaseAgent(HookedRuntime):
 def _single(ctx: PredictContext) -> Result:
     if not ctx.results:
         raise LayaError("a hook left this call without a result; answer a single state with one result")
+    if not isinstance(ctx.results, list | tuple):
+        raise HookError(
+            f"a hook set ctx.results to {type(ctx.results).__name__}; use ctx.skip(...), or set a list with one result"
+        )
     return ctx.results[0]  # type: ignore[return-value]
 
 
 def check_batch_size(value: Any) -> int | None:
     """A `batch_size` argument, or `OptionError` (a `ValueError`)."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-        raise OptionError(f"batch_size must be a positive whole number of states or None, got {value!r}")
-    return value
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise OptionError(
+            f"batch_size must be a positive whole number of states or None, got {value!r}", option="batch_size"
+        )
+    return int(value)

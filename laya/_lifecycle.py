@@ -157,6 +157,12 @@ class HookedRuntime(HookRegistry):
         self.hooks_timeout = installed.timeout()
         self._hook_lock = RLock()
 
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"{type(self).__name__} can't be pickled or copied: it holds a model, hooks and locks; share it between "
+            "threads, and load one in each process"
+        )
+
     def _lifecycle(self, call: CallHooks, min_confidence: Any = None) -> Lifecycle:
         """Check a call's hook arguments and take its snapshot of the hooks."""
         hooks = compose_hooks(

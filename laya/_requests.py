@@ -37,14 +37,20 @@ class Request:
 _KEYS = tuple(field.name for field in fields(Request))
 
 
-def parse_requests(requests: Any) -> list[Request]:
-    """Check every request; raises `TypeError` or `OptionError` (a `ValueError`) naming the first bad one."""
+def parse_requests(requests: Any, lang: str | None = None) -> list[Request]:
+    """Check every request; one without a `lang` takes that of the call.
+
+    Raises `TypeError` or `OptionError` (a `ValueError`) naming the first bad one.
+    """
     if not isinstance(requests, list | tuple):
         raise TypeError(
             f"requests must be a list of {{'state', 'questions', ...}} dicts, got {type(requests).__name__}; "
             "pass a single state to predict()"
         )
-    return [_parse(index, request) for index, request in enumerate(requests)]
+    parsed = [_parse(index, request) for index, request in enumerate(requests)]
+    for request in parsed:
+        request.lang = lang if request.lang is None else request.lang
+    return parsed
 
 
 def _parse(index: int, request: Any) -> Request:

@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 from laya._base_agent import BaseAgent
-from laya._checkpoints.config import load_config, load_tokenizer_names
+from laya._checkpoints.config import load_config, load_encoder_config, load_tokenizer_names
 from laya._checkpoints.source import resolve_checkpoint
 from laya._forward.device import choose_device
 from laya._forward.network import parameter_count
 from laya._forward.torch_forward import TorchForward
 from laya._lifecycle import CallHooks
+from laya._pipeline.calibration import check_lang_temperatures
 from laya._pipeline.engine import Engine
 from laya._pipeline.tokenizer import TextTokenizer
 
@@ -35,7 +36,10 @@ class Agent(BaseAgent):
         hooks_concurrent: False lets one hook of this agent run at a time.
         hooks_timeout: Seconds that a hook may take; None for no bound.
         expected_sha256: `{file: digest}`, compared before any file is parsed.
-        lang_temperatures: `{language: {type or bucket: temperature}}` for calls with `lang=`.
+        lang_temperatures: For calls with `lang=`: `{language: {"temperature": [choice, score, noul],
+            "temperature_by_options": {bucket: t}}}`, either key or both, as in `rl_agent_config.json`.
+
+    In a forked process a prediction on the CPU uses one thread; an agent is not pickled, load one in each process.
 
     Raises `CheckpointError`s that name the file at fault, see `laya.errors`.
     """
@@ -57,7 +61,7 @@ class Agent(BaseAgent):
         *,
         revision: str | None = None,
         expected_sha256: Mapping[str, str] | None = None,
-        lang_temperatures: Mapping[str, Mapping[str, float]] | None = None,
+        lang_temperatures: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         installed = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         installed.check()
@@ -70,7 +74,10 @@ class Agent(BaseAgent):
             expected_sha256=expected_sha256,
         )
         config = load_config(files.config)
+        # Refused here rather than after the weights have been read.
+        check_lang_temperatures(lang_temperatures)
         tokenizer = TextTokenizer.from_file(files.tokenizer, load_tokenizer_names(files.tokenizer_config))
+        tokenizer.check_vocabulary(load_encoder_config(files.encoder_config).get("vocab_size"), files.tokenizer)
         forward = TorchForward.load(files, config, chosen, fast, compile)
         model_id = os.fspath(model_id_or_path)
         super().__init__(Engine(tokenizer, forward, config), model_id, installed, hooks_concurrent, lang_temperatures)
@@ -106,7 +113,7 @@ def load(
     *,
     revision: str | None = None,
     expected_sha256: Mapping[str, str] | None = None,
-    lang_temperatures: Mapping[str, Mapping[str, float]] | None = None,
+    lang_temperatures: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Agent:
     """Load an agent; the arguments are those of `Agent`."""
     return Agent(

@@ -160,12 +160,13 @@ class Router(HookedRuntime):
         hooks_timeout: float | None = None,
         *,
         min_confidence: float | Mapping[str, float] | None = None,
+        lang: str | None = None,
     ) -> list[Result]:
         """Answer many requests, those of one checkpoint and question set on shared passes; in input order.
 
         A request is `{"state", "questions"}` with `model`, `task`, `lang`, `lang_guess`, `max_len` and
-        `head_max_len` as options. Each is a call of its own to hooks. All are routed before anything is loaded.
-        If anything of a checkpoint's requests fails, all of them do; those of earlier checkpoints have ended.
+        `head_max_len` as options; the call's `lang` is for those that name none. Each is a call of its own to hooks. All
+        are routed before anything is loaded. If anything of a checkpoint's requests fails, all of them do; those of earlier checkpoints have ended.
         """
         size = check_batch_size(batch_size)
         lifecycle = self._lifecycle(
@@ -173,7 +174,7 @@ class Router(HookedRuntime):
         )
         routed = [
             (request, self._decide(request, ctx, lifecycle), ctx.run_id)
-            for request in parse_requests(requests)
+            for request in parse_requests(requests, lang)
             for ctx in [PredictContext([request.state], request.questions, router=self)]
         ]
         by_model: dict[str, list[int]] = {}

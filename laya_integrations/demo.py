@@ -36,6 +36,12 @@ MESSAGES = (
     "Third time I write. Fix the login today or I cancel our contract.",
 )
 
+MANY_LANGUAGES = (
+    MESSAGES[0],
+    "Die Rechnung vom März ist falsch, bitte schicken Sie mir eine neue.",
+    "ऐप खोलते ही बंद हो जाता है, कृपया मदद करें।",
+)
+
 MOODS = ("calm", "annoyed", "furious")
 
 QUESTIONS = {
@@ -105,9 +111,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     runs = RunCollectorCallbackHandler()
     _show_chain(agent, runs)
+    _show_router(agent, runs)
     _show_agent(agent, runs)
     print("\nTrace")
-    _print_table(["run", "type", "tokens", "laya run id"], [row for run in runs.traced_runs for row in _tree(run)])
+    rows = [row for run in runs.traced_runs for row in _tree(run)]
+    _print_table(["run", "type", "tokens", "checkpoint", "laya run id"], rows)
     return 0
 
 
@@ -140,6 +148,33 @@ def _show_chain(agent: Any, runs: RunCollectorCallbackHandler) -> None:
     )
 
 
+def _show_router(agent: Any, runs: RunCollectorCallbackHandler) -> None:
+    chain = LayaRunnable(_router(agent), questions=QUESTIONS)
+    decided = chain.batch(list(MANY_LANGUAGES), {"callbacks": [runs]})
+    print("\nRouter: the checkpoint follows the language of each message")
+    _print_table(
+        ["message", "checkpoint", "why"],
+        [
+            [
+                textwrap.shorten(message, 32, placeholder="..."),
+                decision.result["routing"]["model"],
+                textwrap.shorten(decision.result["routing"]["reason"], 48, placeholder="..."),
+            ]
+            for message, decision in zip(MANY_LANGUAGES, decided, strict=True)
+        ],
+    )
+
+
+def _router(agent: Any) -> laya.Router:
+    """A Router over the repository's small checkpoints, or over the one checkpoint that was asked for."""
+    small = {name: _REPO_CHECKPOINT.with_name(name) for name in ("english", "multilingual")}
+    of_the_repository = agent.model_id == str(_REPO_CHECKPOINT) and all(path.is_dir() for path in small.values())
+    router = laya.Router(models=small if of_the_repository else None)
+    for name in ("english",) if of_the_repository else small:
+        router.attach(name, agent)
+    return router
+
+
 def _show_agent(agent: Any, runs: RunCollectorCallbackHandler) -> None:
     print("\nAgent: a scripted chat model that calls LayaTool")
     try:
@@ -165,8 +200,9 @@ def _tree(run: Any, lead: str = "", branch: str = "") -> Iterator[list[str]]:
     """A row for the run and for each run under it."""
     metadata = run.extra.get("metadata") or {}
     tokens = (metadata.get("usage_metadata") or {}).get("total_tokens") if run.run_type == "llm" else None
-    run_id = metadata.get("laya_run_id", "")
-    yield [f"{lead}{branch}{run.name}", run.run_type, "" if tokens is None else f"{tokens:>6}", run_id]
+    shown = "" if tokens is None else f"{tokens:>6}"
+    checkpoint, run_id = metadata.get("laya_routing_model", ""), metadata.get("laya_run_id", "")
+    yield [f"{lead}{branch}{run.name}", run.run_type, shown, checkpoint, run_id]
     below = lead + {"": "", "├─ ": "│  ", "└─ ": "   "}[branch]
     for index, child in enumerate(run.child_runs, 1):
         yield from _tree(child, below, "└─ " if index == len(run.child_runs) else "├─ ")

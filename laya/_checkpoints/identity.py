@@ -33,26 +33,22 @@ def check_belongs(
     to be some. Raises `CheckpointIntegrityError`.
     """
     digests = recorded if isinstance(recorded, Mapping) else {}
-    wanted = (expected or {}).get(WEIGHTS)
-    if wanted is not None and digests.get(WEIGHTS) != wanted.lower():
-        raise _mismatch(
-            exported, f"weights of digest {digests.get(WEIGHTS)}", f"expected_sha256 {wanted}", wanted, digests
-        )
+    pinned = (expected or {}).get(WEIGHTS)
+    if pinned is not None and digests.get(WEIGHTS) != pinned.lower():
+        raise _mismatch(exported, WEIGHTS, digests.get(WEIGHTS), f"expected_sha256 has {pinned}", pinned)
     for name in GRAPH_FILES:
         path = files.root / name
         if name in digests and path.is_file():
-            actual = file_digest(path)
-            if actual != digests[name]:
-                raise _mismatch(exported, f"{name} of digest {digests[name]}", f"{path} has {actual}", actual, digests)
+            found = file_digest(path)
+            if found != digests[name]:
+                raise _mismatch(exported, name, digests[name], f"{path} has {found}", found)
 
 
-def _mismatch(
-    exported: Path, made_of: str, found: str, expected: str, digests: Mapping[str, str]
-) -> CheckpointIntegrityError:
+def _mismatch(exported: Path, name: str, recorded: str | None, other: str, expected: str) -> CheckpointIntegrityError:
     return CheckpointIntegrityError(
-        f"{exported} belongs to another checkpoint: it was exported from {made_of}, {found}; "
-        "export this checkpoint with laya.export_onnx",
+        f"{exported} belongs to another checkpoint: it was exported from a {name} with SHA-256 "
+        f"{recorded or 'unknown'}, {other}; export this checkpoint with laya.export_onnx",
         path=exported,
         expected=expected,
-        actual=digests.get(WEIGHTS),
+        actual=recorded,
     )

@@ -133,8 +133,13 @@ def _is_local(model_id: str) -> bool:
 
 def _local_root(model_id: str, folder: str, wanted: tuple[str, ...]) -> Path:
     root = Path(os.path.expanduser(model_id)) / folder
-    if not root.is_dir():
-        problem = "this is a file, not a directory" if root.is_file() else "no such directory"
+    try:
+        found, is_file = root.is_dir(), root.is_file()
+    except OSError as error:
+        # A name that is too long, a folder that may not be entered.
+        raise CheckpointError(f"{_short(str(root))}: {error.strerror}", model_id=model_id, path=root) from error
+    if not found:
+        problem = "this is a file, not a directory" if is_file else "no such directory"
         message = f"{problem}: {str(root)!r}; give the directory that holds {CONFIG}, or a Hub id ('owner/name')"
         raise CheckpointNotFoundError(message, model_id=model_id, path=root)
     missing = [name for name in wanted if not _is_file(root / name, model_id)]

@@ -58,10 +58,12 @@ def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor
     """
     try:
         with safe_open(str(path), framework="pt") as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
             wanted: dict[str, torch.Tensor] = dict(network.named_parameters())
             wanted |= {name: buffer for name, buffer in network.named_buffers() if name in _CARRIED}
             _compare(path, shapes, {name: tuple(tensor.shape) for name, tensor in wanted.items()})
+            _check_types(path, {name: slices[name].get_dtype() for name in wanted if name in slices})
             for name in wanted:
                 if name in shapes:
                     _assign(network, name, convert(file.get_tensor(name)))
@@ -89,6 +91,16 @@ def _compare(path: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[s
         if name in found and found[name] != shape:
             raise CheckpointFormatError(
                 f"{path}: {name} has shape {list(found[name])}, the configuration asks for {list(shape)}",
+                path=path,
+            )
+
+
+def _check_types(path: Path, types: Mapping[str, str]) -> None:
+    """Refuse integers, booleans and complex numbers: converted, they would pass for weights and answer anything."""
+    for name, kind in types.items():
+        if not kind.startswith(("F", "BF")):
+            raise CheckpointFormatError(
+                f"{path}: {name} holds {kind} values, weights are floating-point; copy or download the file again",
                 path=path,
             )
 

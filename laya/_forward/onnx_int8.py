@@ -28,7 +28,6 @@ _QUESTIONS: dict[str, Any] = {
 }
 _STATES: tuple[Any, ...] = (
     "The parcel was promised for Tuesday and it still isn't here. I want my money back today.",
-    "Thanks!",
     "Bitte schicken Sie mir die Rechnung für März noch einmal, die erste ist nicht angekommen.",
     "昨日届いた箱が壊れていました。交換をお願いします。",
     "Можно ли перенести доставку на пятницу после обеда?",
@@ -39,8 +38,6 @@ _STATES: tuple[Any, ...] = (
         {"role": "user", "content": "Yes, and please hurry."},
     ],
     "In the third quarter the region sold more than a year before, while returns fell by a tenth. " * 8,
-    "0x1f 42 % of <b>all</b> \\n rows; SELECT * FROM orders WHERE id = 7",
-    "it works",
     "Where do I change the address that you send letters to? I moved last month and the form shows the old street.",
     "wait what NO this is the fifth time!!! nobody answers, nobody cares, cancel everything",
 )
@@ -59,14 +56,20 @@ def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: Checkp
     always = [name for name in products if name.startswith(onnx_graph.UNQUANTIZED)]
     large = [name for name in products if name not in always]
     exact = _probabilities(model, tokenizer, config)
+    written: list[int] = []
+
+    def write(kept: int) -> None:
+        if written[-1:] != [kept]:
+            _write(model, target, always + large[:kept])
+            written.append(kept)
 
     def close(kept: int) -> bool:
-        _write(model, target, always + large[:kept])
+        write(kept)
         moved = _probabilities(target, tokenizer, config)
         return max(abs(ours - theirs) for ours, theirs in zip(moved, exact, strict=True)) <= DRIFT
 
     kept = _least(len(large), close)
-    _write(model, target, always + large[:kept])
+    write(kept)
     if kept > len(large) / 2:
         warnings.warn(
             f"{target.name}: only {len(large) - kept} of {len(large)} matrix products could be stored in 8 bits; more "
@@ -78,11 +81,11 @@ def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: Checkp
 
 
 def _least(most: int, good: Callable[[int], bool]) -> int:
-    """The least count that is good, by bisection; `most` is taken to be."""
+    """About the least count that is good, by bisection; `most` is taken to be. A trial of a large model is slow."""
     if good(0):
         return 0
-    low, high = 0, most
-    while high - low > 1:
+    low, high, step = 0, most, max(1, most // 16)
+    while high - low > step:
         middle = (low + high) // 2
         low, high = (low, middle) if good(middle) else (middle, high)
     return high

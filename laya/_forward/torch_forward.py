@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from threading import Lock
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -19,7 +21,11 @@ from laya._pipeline.batches import Batch, PassCost
 
 
 class TorchForward:
-    """Runs a decision network on one device. Passes are serialised: one already uses the whole device."""
+    """Runs a decision network on one device. Passes are serialised: one already uses the whole device.
+
+    A forked child computes with one thread: the pool of OpenMP threads stays behind in the parent, and waiting for
+    it would never end.
+    """
 
     min_options = 1
 
@@ -33,6 +39,8 @@ class TorchForward:
         self.max_positions = _max_positions(network.encoder)
         self._call: Any = torch.compile(self.network, dynamic=True) if compile else self.network
         self._lock = Lock()
+        self._forked = False
+        _living.add(self)
 
     @classmethod
     def load(
@@ -50,14 +58,34 @@ class TorchForward:
 
     def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Option logits `[n, K]` and action logits `[n, A]`, as F32 arrays."""
+        if self._forked:
+            torch.set_num_threads(1)
+            self._forked = False
         inputs = [torch.from_numpy(array).to(self.device) for array in batch]
         with self._lock, torch.inference_mode(), self._autocast():
             logits, act_logits = self._call(*inputs)
             return logits.float().cpu().numpy(), act_logits.float().cpu().numpy()
 
+    def after_fork(self) -> None:
+        """Make ready in a forked child; a pass of the parent may have held the lock."""
+        self._lock = Lock()
+        self._forked = True
+
     def _autocast(self) -> torch.autocast:
         dtype = self.precision.autocast
         return torch.autocast(self.device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
+
+
+_living: WeakSet[TorchForward] = WeakSet()
+
+
+def _after_fork() -> None:
+    for forward in list(_living):
+        forward.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _max_positions(encoder: torch.nn.Module) -> int | None:

@@ -33,12 +33,16 @@ class ConfidenceGate:
         if not isinstance(min_confidence, Mapping):
             return cls(default=_threshold("min_confidence", min_confidence))
         if not min_confidence:
-            raise OptionError("min_confidence is an empty dict; name a bucket or 'default', or pass None for no gate")
+            raise OptionError(
+                "min_confidence is an empty dict; name a bucket or 'default', or pass None for no gate",
+                option="min_confidence",
+            )
         thresholds = {}
         for key, value in min_confidence.items():
             if key != "default" and key not in BUCKETS:
                 raise OptionError(
-                    f"min_confidence has the unknown key {key!r}; use 'default' or one of {', '.join(BUCKETS)}"
+                    f"min_confidence has the unknown key {key!r}; use 'default' or one of {', '.join(BUCKETS)}",
+                    option="min_confidence",
                 )
             thresholds[key] = _threshold(f"min_confidence[{key!r}]", value)
         return cls(default=thresholds.pop("default", 0.0), by_bucket=thresholds)
@@ -91,5 +95,5 @@ def _confidence(answer: Mapping[str, Any]) -> float | None:
 
 def _threshold(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
-        raise OptionError(f"{name} must be a number from 0 to 1, got {value!r}")
+        raise OptionError(f"{name} must be a number from 0 to 1, got {value!r}", option="min_confidence")
     return float(value)

@@ -20,7 +20,7 @@ from laya._pipeline.questions import Question, parse_questions
 from laya._pipeline.sequences import Budgets, Head, IdArray, build_head, sequence_ids
 from laya._pipeline.states import check_state_contents, check_states, cut_from_left, state_text
 from laya._pipeline.tokenizer import TextTokenizer
-from laya.errors import OptionError
+from laya.errors import CheckpointError, OptionError
 
 RESULT_MODEL = "laya-rl-agent"
 """The `model` of every result."""
@@ -202,6 +202,12 @@ class Engine:
             min_options=self.forward.min_options,
         )
         logits, act_logits = self.forward(batch)
+        # NaN in an option's slot or in the action would come out as an answer that nothing equals.
+        if np.isnan(logits[batch.marker_mask]).any() or np.isnan(act_logits).any():
+            raise CheckpointError(
+                "the model computed NaN: its weights are damaged, or too large for the type it computes in; verify the "
+                "checkpoint (expected_sha256), or load it with fast=False"
+            )
         tokens = batch.attention_mask.sum(axis=1).tolist()
         for index, (s, h) in enumerate(rows):
             shown = len(heads[h].markers)

@@ -59,7 +59,9 @@ def parse_questions(questions: Any) -> tuple[Question, ...]:
 
 def _parse_question(qid: Hashable, definition: Any) -> Question:
     if not isinstance(qid, str | int) or (isinstance(qid, str) and not qid.strip()):
-        raise QuestionError(f"a question id must be a non-blank string or an integer, got {qid!r}", question_id=qid)
+        raise QuestionError(
+            f"a question id must be a non-blank string or an integer, got {_short(qid)}", question_id=qid
+        )
     if not isinstance(definition, Mapping):
         raise _error(qid, f"the definition must be a dict, got {type(definition).__name__}")
     kind = definition.get("type")
@@ -103,10 +105,12 @@ def _choice(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ..
         if not isinstance(label, _SCALARS):
             what = "null" if label is None else f"a {type(label).__name__}"
             raise _error(qid, f"choice label {index} is {what}; a label is a string, number or boolean")
+        if label != label:
+            raise _error(qid, f"choice label {index} is not a number (NaN), which equals no key; name it with a string")
         if label in first_seen:
             raise _error(
                 qid,
-                f"choice label {index} ({label!r}) repeats label {first_seen[label]}; labels are the keys of the "
+                f"choice label {index} ({_short(label)}) repeats label {first_seen[label]}; labels are the keys of the "
                 "answer, and 1, 1.0 and True are one key",
             )
         first_seen[label] = index
@@ -188,7 +192,7 @@ def _option_text(qid: Hashable, label: str, description: Any) -> str:
     # `== ""` and not falsiness: 0 and False are descriptions.
     if description is None or (isinstance(description, str) and description == ""):
         return label
-    text = description if isinstance(description, str) else _described(qid, f"option {label!r}", description)
+    text = description if isinstance(description, str) else _described(qid, f"option {_short(label)}", description)
     return f"{label}: {text}"
 
 
@@ -200,7 +204,7 @@ def _described(qid: Hashable, what: str, value: Any) -> str:
 
 
 def _error(qid: Hashable, message: str) -> QuestionError:
-    return QuestionError(f"question {qid!r}: {message}", question_id=qid)
+    return QuestionError(f"question {_short(qid)}: {message}", question_id=qid)
 
 
 def _short(value: Any) -> str:

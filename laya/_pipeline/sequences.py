@@ -45,7 +45,7 @@ class Budgets:
         for name in ("max_len", "head_max_len"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-                raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}")
+                raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}", option=name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,12 @@ def check_states(states: Any) -> None:
     Raises `StateError` (a `TypeError`) for a str, bytes, dict or other non-sequence, and for a None state.
     """
     if not isinstance(states, list | tuple):
-        raise StateError(
-            f"predict_batch takes a list of states, got {type(states).__name__}; pass a single state to predict()"
-        )
+        single = isinstance(states, str | bytes | dict)
+        step = "pass a single state to predict()" if single else "pass a list, such as list(states)"
+        raise StateError(f"predict_batch takes a list of states, got {type(states).__name__}; {step}")
     for index, state in enumerate(states):
         if state is None:
-            raise StateError(f"states[{index}] is None; pass a string, a dict or a list")
+            raise StateError(f"states[{index}] is None; pass a string, a dict or a list", index=index)
 
 
 def check_state_contents(states: Sequence[Any]) -> None:
@@ -38,7 +38,9 @@ def state_text(state: Any, index: int = 0) -> str:
         return json_text(state)
     except (TypeError, ValueError, RecursionError) as error:
         # The message of json names types only, never the values.
-        raise StateError(f"states[{index}] can't be written as JSON ({error}); pass text or JSON values") from error
+        raise StateError(
+            f"states[{index}] can't be written as JSON ({error}); pass text or JSON values", index=index
+        ) from error
 
 
 def cut_from_left(state: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from laya._pipeline.sequences import SpecialIds
 from laya.errors import CheckpointFormatError
@@ -31,7 +31,9 @@ class TextTokenizer:
         try:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the Rust side raises bare Exception for unreadable files
-            raise CheckpointFormatError(f"{path} is no readable tokenizer: {error}", path=path) from error
+            raise CheckpointFormatError(
+                f"{path} is no readable tokenizer ({error}); copy or download it again", path=path
+            ) from error
         tokenizer.no_truncation()
         tokenizer.no_padding()
         ids: dict[str, int] = {}
@@ -45,7 +47,22 @@ class TextTokenizer:
                     f"{path} has no token {token!r}, which tokenizer_config.json names as its {role} token",
                     path=path,
                 )
+        if ids["mask"] in (ids["cls"], ids["sep"], ids["pad"]):
+            raise CheckpointFormatError(
+                f"{path}: the mask token {names.mask!r} is the cls, sep or pad token as well; options need their own",
+                path=path,
+            )
         return cls(tokenizer, SpecialIds(**ids), names.mask)
+
+    def check_vocabulary(self, size: Any, path: Path) -> None:
+        """Refuse a tokenizer with ids that an encoder of `size` token embeddings can't read."""
+        highest = max(self._tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+        if isinstance(size, int) and highest >= size:
+            raise CheckpointFormatError(
+                f"{path} has token ids up to {highest}, the encoder embeds {size} tokens; they belong to different "
+                "checkpoints",
+                path=path,
+            )
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text. The mask token inside a text reads as a blank: it marks options only."""

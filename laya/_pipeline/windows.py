@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from laya._pipeline.engine import RESULT_MODEL
@@ -37,12 +38,14 @@ class WindowPlan:
 def check_window_options(window: Any, stride: Any, aggregate: Any) -> None:
     """Refuse bad scan options before any work; raises `OptionError` (a `ValueError`)."""
     for name, value in (("window", window), ("stride", stride)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}")
+        if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
+            raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}", option=name)
     if aggregate != "auto":
-        raise OptionError(f"aggregate must be 'auto', got {aggregate!r}")
+        raise OptionError(f"aggregate must be 'auto', got {aggregate!r}", option="aggregate")
     if window is not None and stride is not None and stride > window:
-        raise OptionError(f"stride {stride} is wider than window {window}: tokens between windows would go unread")
+        raise OptionError(
+            f"stride {stride} is wider than window {window}: tokens between windows would go unread", option="stride"
+        )
 
 
 def plan_windows(
@@ -80,7 +83,7 @@ def _stride(stride: int | None, wanted: int, size: int) -> int:
     if stride is None:
         return half
     if stride > wanted:
-        raise OptionError(f"stride {stride} is wider than the window of {wanted} tokens; lower it")
+        raise OptionError(f"stride {stride} is wider than the window of {wanted} tokens; lower it", option="stride")
     if stride > size:
         warnings.warn(
             f"stride={stride} is wider than the window of {size} tokens that is left; using {half}",

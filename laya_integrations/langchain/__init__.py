@@ -1,4 +1,4 @@
-"""laya in LangChain: decisions as chain steps and as tools, in every trace with their tokens.
+"""laya in LangChain: decisions as chain steps, tools and branches, in every trace with their tokens.
 
     from laya_integrations.langchain import AnswerParser, LayaRunnable, LayaTool
 
@@ -15,19 +15,37 @@ from laya_integrations._extras import installed_by
 
 if TYPE_CHECKING:
     from laya_integrations._options import CallOptions
+    from laya_integrations.langchain.decision_model import LayaDecisionModel
     from laya_integrations.langchain.messages import state_of
     from laya_integrations.langchain.parsers import AnswerParser
+    from laya_integrations.langchain.responses import LayaClassifierResponse
+    from laya_integrations.langchain.routing import LayaRouter, RouteOutcome
     from laya_integrations.langchain.runnables import LayaMessage, LayaRunnable
     from laya_integrations.langchain.tools import LayaTool
 
-__all__ = ["AnswerParser", "CallOptions", "LayaMessage", "LayaRunnable", "LayaTool", "state_of"]
+__all__ = [
+    "AnswerParser",
+    "CallOptions",
+    "LayaClassifierResponse",
+    "LayaDecisionModel",
+    "LayaMessage",
+    "LayaRouter",
+    "LayaRunnable",
+    "LayaTool",
+    "RouteOutcome",
+    "state_of",
+]
 
 _HOMES = {
     "AnswerParser": "langchain.parsers",
     "CallOptions": "_options",
+    "LayaClassifierResponse": "langchain.responses",
+    "LayaDecisionModel": "langchain.decision_model",
     "LayaMessage": "langchain.runnables",
+    "LayaRouter": "langchain.routing",
     "LayaRunnable": "langchain.runnables",
     "LayaTool": "langchain.tools",
+    "RouteOutcome": "langchain.routing",
     "state_of": "langchain.messages",
 }
 

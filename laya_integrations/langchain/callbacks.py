@@ -7,6 +7,7 @@ argument for is written here, once per call and on that run only, so that a pare
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any, cast
 
 from langchain_core.callbacks import BaseCallbackHandler, UsageMetadataCallbackHandler
@@ -61,12 +62,15 @@ def record_run_id(run_manager: Any, run_id: str | None) -> None:
 
 
 def run_metadata(decision: Decision) -> dict[str, Any]:
-    """What ties a run or a message to laya's call."""
+    """What ties a run or a message to laya's call, and which checkpoint a Router chose for it."""
     metadata: dict[str, Any] = {}
     if decision.run_id is not None:
         metadata["laya_run_id"] = decision.run_id
     if decision.batch_index is not None:
         metadata["laya_batch_index"] = decision.batch_index
+    routing = decision.result.get("routing")
+    if isinstance(routing, Mapping):
+        metadata |= {f"laya_routing_{key}": routing[key] for key in ("model", "reason") if key in routing}
     return metadata
 
 

@@ -144,3 +144,10 @@ def test_a_hook_may_change_a_run_id() -> None:
     languages = {first: "de", second: None}
     first.run_id = second.run_id = "the caller's own"
     assert group_contexts([first, second], languages) == [[first], [second]]
+
+
+def test_the_calls_language_is_for_requests_without_one() -> None:
+    """A request's own language goes first."""
+    questions = {"q": {"type": "noul", "instructions": "?"}}
+    requests = [{"state": "a", "questions": questions}, {"state": "b", "questions": questions, "lang": "en"}]
+    assert [request.lang for request in parse_requests(requests, "de")] == ["de", "en"]

@@ -64,8 +64,9 @@ def test_the_demo_prints_answers_and_a_trace(capsys: pytest.CaptureFixture[str])
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100 + len(ENGLISH)
     rows = [line.split() for line in lines if "LayaRunnable" in line and " llm " in line]
-    assert len(rows) == len(demo.MESSAGES) + 1
-    assert all(len(row[-1]) == 32 and int(row[-2]) > 0 for row in rows)
+    assert len(rows) == len(demo.MESSAGES) + len(demo.MANY_LANGUAGES) + 1
+    assert all(len(row[-1]) == 32 and int(row[row.index("llm") + 1]) > 0 for row in rows)
+    assert [row[-2] for row in rows if not row[-2].isdigit()] == ["english", "multilingual", "multilingual"]
     assert sum(line.lstrip().startswith("RunnableSequence") for line in lines) == len(demo.MESSAGES)
     assert any(line.startswith("  tool:  {") for line in lines)
 

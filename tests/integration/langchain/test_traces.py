@@ -90,6 +90,8 @@ async def test_a_routers_batch_has_a_run_id_an_item(router: Any, traces: Traces,
     messages = await runnable.abatch(states) if asynchronous else runnable.batch(states)
     assert len({message.run_id for message in messages}) == 3
     assert {run.metadata["laya_run_id"] for run in traces.runs()} == {m.run_id for m in messages}
+    routed = {run.metadata["laya_run_id"]: run.metadata["laya_routing_model"] for run in traces.runs()}
+    assert [routed[m.run_id] for m in messages] == ["english", "multilingual", "english"]
     assert [m.response_metadata["routing"]["model"] for m in messages] == [
         "english",
         "multilingual",
