@@ -13,8 +13,9 @@ from laya._version import __version__
 from laya.hooks import AsyncHook, BaseHook, Hook, PredictContext, PredictHook
 
 if TYPE_CHECKING:
+    from laya import questions as questions
+    from laya import types as types
     from laya._forward.onnx_export import export_onnx
-    from laya import questions, types
     from laya.agent import Agent, load
     from laya.onnx_agent import ONNXAgent
     from laya.questions import Choice, Noul, Score

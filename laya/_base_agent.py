@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from laya._lifecycle import CallHooks, HookedRuntime
 from laya._long_state import LongState
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from laya.types import Result
 
+Model = TypeVar("Model", bound="BaseModel")
+
+States = list[Any] | tuple[Any, ...]
 
 Budgets = tuple[int | None, int | None]
 """A call's `max_len` and `head_max_len`; None means the checkpoint's own."""
@@ -155,6 +158,12 @@ class BaseAgent(HookedRuntime):
             state, questions, (window, stride), call, (max_len, head_max_len), options, min_confidence, lang
         )
 
+    @overload
+    def decide(self, state: Any, schema: type[Model], **options: Any) -> Model: ...
+
+    @overload
+    def decide(self, state: Any, schema: Mapping[str, Any], **options: Any) -> dict[str, Any]: ...
+
     def decide(self, state: Any, schema: Any, **options: Any) -> BaseModel | dict[str, Any]:
         """Answer the question set that a pydantic model or JSON schema stands for, as an instance of it.
 
@@ -164,13 +173,19 @@ class BaseAgent(HookedRuntime):
         decided: BaseModel | dict[str, Any] = self.decide_batch([state], schema, **options)[0]
         return decided
 
+    @overload
+    def decide_batch(self, states: States, schema: type[Model], **options: Any) -> list[Model]: ...
+
+    @overload
+    def decide_batch(self, states: States, schema: Mapping[str, Any], **options: Any) -> list[dict[str, Any]]: ...
+
     def decide_batch(self, states: list[Any] | tuple[Any, ...], schema: Any, **options: Any) -> list[Any]:
         """`decide` over many states, in input order; `options` are those of `predict_batch`."""
         from laya.questions import Schema
 
         parsed = Schema.from_spec(schema)
         results = self.predict_batch(states, parsed.questions, **options)
-        return [parsed.instance(result["answers"]) for result in results]
+        return [parsed.instance(_answers(result)) for result in results]
 
     def temperatures(self, lang: str | None) -> Temperatures | None:
         """The temperatures that a call in this language has of its own; None where `lang` makes no difference."""
@@ -258,6 +273,12 @@ class BaseAgent(HookedRuntime):
         if engine is None:
             raise LayaError(f"this agent ({self.model_id!r}) is closed; load it again to predict")
         return engine
+
+
+def _answers(result: Any) -> Any:
+    """A result's answers; none where a hook's payload has none, so that the missing field is named."""
+    answers = result.get("answers") if isinstance(result, Mapping) else None
+    return answers if isinstance(answers, Mapping) else {}
 
 
 def _single(ctx: PredictContext) -> Result:

@@ -53,6 +53,8 @@ def _normalise(schema: dict[str, Any]) -> dict[str, Any]:
     if "const" in schema:
         schema["enum"] = [schema.pop("const")]
     if "enum" in schema:
+        if not isinstance(schema["enum"], list | tuple):
+            raise UnreadableSchema("its enum is no list")
         _drop_null(schema)
     if KEYWORD in schema and not isinstance(schema[KEYWORD], Mapping):
         schema[KEYWORD] = {"type": schema[KEYWORD]}

@@ -64,10 +64,15 @@ def read_fields(schema: Mapping[str, Any]) -> tuple[QuestionField, ...]:
     properties = root.get("properties")
     if root.get("type") != "object" or not isinstance(properties, Mapping):
         raise QuestionError('a schema of questions needs "type": "object" and "properties", one a question')
+    required = root.get("required") or ()
+    if not isinstance(required, list | tuple | set | frozenset):
+        raise QuestionError(f'the JSON schema\'s "required" must be a list of names, not {type(required).__name__}')
     fields = []
     for name, definition in properties.items():
+        if not isinstance(name, str):
+            raise QuestionError(f"field {name!r} can't be asked: a field's name is a string", question_id=name)
         try:
-            field = _read_field(name, flatten(definition, schema), name in root.get("required", ()))
+            field = _read_field(name, flatten(definition, schema), name in required)
         except UnreadableSchema as reason:
             raise QuestionError(f"field {name!r} can't be asked: {reason}; {_NEXT_STEP}", question_id=name) from None
         if field is not None:
@@ -160,8 +165,8 @@ def _bounds(schema: dict[str, Any], keyword: str) -> list[float]:
     if keyword not in schema:
         return []
     bound = schema[keyword]
-    if isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
-        raise UnreadableSchema(f"its {keyword} is no finite number")
+    if isinstance(bound, bool) or not isinstance(bound, int | float) or not -1e300 < bound < 1e300:
+        raise UnreadableSchema(f"its {keyword} is no finite number of a usable size")
     return [bound]
 
 

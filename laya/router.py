@@ -165,8 +165,9 @@ class Router(HookedRuntime):
         """Answer many requests, those of one checkpoint and question set on shared passes; in input order.
 
         A request is `{"state", "questions"}` with `model`, `task`, `lang`, `lang_guess`, `max_len` and
-        `head_max_len` as options; the call's `lang` is for those that name none. Each is a call of its own to hooks. All
-        are routed before anything is loaded. If anything of a checkpoint's requests fails, all of them do; those of earlier checkpoints have ended.
+        `head_max_len` as options; the call's `lang` is for those that name none. Each is a call of its own to hooks.
+        All are routed before anything is loaded. If anything of a checkpoint's requests fails, all of them do; those
+        of earlier checkpoints have ended.
         """
         size = check_batch_size(batch_size)
         lifecycle = self._lifecycle(

@@ -592,3 +592,18 @@ def test_every_label_of_a_literal_comes_back(labels: list[str], data: st.DataObj
     label = data.draw(st.sampled_from(labels))
     assert ask(annotation)["criteria"] == list(get_args(annotation))
     assert fill(annotation, choice(label)) == label
+
+
+@pytest.mark.parametrize(
+    ("schema", "match"),
+    [
+        ({"properties": {"a": {"enum": None}}}, "field 'a' can't be asked: its enum is no list"),
+        ({"properties": {"a": {"type": "boolean"}}, "required": 5}, '"required" must be a list'),
+        ({"properties": {1: {"type": "boolean"}}}, "a field's name is a string"),
+        ({"properties": {"a": {"type": "integer", "minimum": -(10**400), "maximum": 3}}}, "its minimum is no finite"),
+    ],
+)
+def test_a_schema_of_wrong_shapes_is_refused_by_name(schema: dict[str, Any], match: str) -> None:
+    """Instead of an error from deep inside."""
+    with pytest.raises(QuestionError, match=match):
+        Schema.from_spec({"type": "object", **schema})
