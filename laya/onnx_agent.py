@@ -12,6 +12,7 @@ from laya._checkpoints.config import load_config, load_encoder_config, load_toke
 from laya._checkpoints.identity import check_belongs
 from laya._checkpoints.source import CheckpointFiles, resolve_checkpoint
 from laya._lifecycle import CallHooks
+from laya._pipeline.calibration import check_lang_temperatures
 from laya._pipeline.engine import Engine
 from laya._pipeline.tokenizer import TextTokenizer
 from laya.errors import CheckpointFormatError, CheckpointNotFoundError, OptionError
@@ -60,6 +61,7 @@ class ONNXAgent(BaseAgent):
 
         installed = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         installed.check()
+        check_lang_temperatures(lang_temperatures)
         chosen = choose_providers(providers)
         wanted = _parse_path(onnx_path)
         files = resolve_checkpoint(
@@ -73,7 +75,9 @@ class ONNXAgent(BaseAgent):
         path = _find_model(wanted, files)
         config = load_config(files.config)
         tokenizer = TextTokenizer.from_file(files.tokenizer, load_tokenizer_names(files.tokenizer_config))
-        forward = OnnxForward(path, chosen, positions_on_disk(load_encoder_config(files.encoder_config)))
+        encoder_config = load_encoder_config(files.encoder_config)
+        tokenizer.check_vocabulary(encoder_config.get("vocab_size"), files.tokenizer)
+        forward = OnnxForward(path, chosen, positions_on_disk(encoder_config))
         check_belongs(path, forward.metadata.get("sha256"), files, expected_sha256)
         if forward.actions not in (None, config.actions):
             raise CheckpointFormatError(
