@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+import marshal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from laya._checkpoints.config import CheckpointConfig
 from laya._pipeline.answers import decode_answer, softmax
 from laya._pipeline.batches import Batch, PassCost, pad_rows, plan_passes
+from laya._pipeline.cache import BoundedCache
 from laya._pipeline.calibration import Temperatures
 from laya._pipeline.questions import Question, parse_questions
 from laya._pipeline.sequences import Budgets, Head, IdArray, build_head, sequence_ids
@@ -25,6 +25,8 @@ from laya.errors import CheckpointError, OptionError
 RESULT_MODEL = "laya-rl-agent"
 """The `model` of every result."""
 
+_MARSHAL_WITHOUT_REFERENCES = 2
+"""A format in which equal values have equal bytes, whether or not they are one object."""
 _WINDOW_ROWS = 2048
 """Rows that are encoded, sorted and answered together; bounds the memory of a call."""
 _WINDOW_CHARACTERS = 400_000
@@ -33,6 +35,8 @@ _ENCODED_TOGETHER = 64
 """Texts that the tokenizer works on at once: what it keeps beside the ids is many times as large."""
 _HEAD_CACHE = 512
 """Question heads kept across calls."""
+_SET_CACHE = 64
+"""Whole question sets kept across calls, so that the next call needn't check them again."""
 
 
 class Forward(Protocol):
@@ -87,8 +91,8 @@ class Engine:
         self.forward = forward
         self.config = config
         self.temperatures = Temperatures.of_checkpoint(config)
-        self._heads: OrderedDict[tuple[Question, Budgets], Head] = OrderedDict()
-        self._heads_lock = Lock()
+        self._heads: BoundedCache[Head] = BoundedCache(_HEAD_CACHE)
+        self._sets: BoundedCache[list[Head]] = BoundedCache(_SET_CACHE)
 
     def budgets(self, max_len: int | None, head_max_len: int | None) -> Budgets:
         """Budgets of a call: what it asks for, else the checkpoint's own."""
@@ -142,24 +146,26 @@ class Engine:
         """Check and tokenize a question set; heads of earlier calls are reused."""
         if not validate and isinstance(questions, Mapping):
             return []
+        key = _fingerprint(questions, budgets)
+        known = None if key is None else self._sets.get(key)
+        if known is not None:
+            return known
         parsed = parse_questions(questions)
         if not parsed:
             return []
         resolved = self.budgets(*budgets)
-        return [self._head(question, resolved) for question in parsed]
+        heads = [self._head(question, resolved) for question in parsed]
+        if key is not None:
+            self._sets.put(key, heads)
+        return heads
 
     def _head(self, question: Question, budgets: Budgets) -> Head:
-        key = (question, budgets)
-        with self._heads_lock:
-            if key in self._heads:
-                self._heads.move_to_end(key)
-                # Equal ids and labels (1 and True) differ as keys of a JSON answer: the caller's own come back.
-                return replace(self._heads[key], question=question)
+        known = self._heads.get((question, budgets))
+        if known is not None:
+            # Equal ids and labels (1 and True) differ as keys of a JSON answer: the caller's own come back.
+            return replace(known, question=question)
         head = build_head(question, self.tokenizer.encode, self.tokenizer.special, budgets)
-        with self._heads_lock:
-            self._heads[key] = head
-            while len(self._heads) > _HEAD_CACHE:
-                self._heads.popitem(last=False)
+        self._heads.put((question, budgets), head)
         return head
 
     def _encode(self, window: Sequence[tuple[str, bool]], heads: Sequence[Head]) -> list[_StateWork]:
@@ -235,6 +241,17 @@ def _windows(states: Sequence[Any], heads: int, batch_size: int | None) -> Itera
             window, characters = [], 0
     if window:
         yield window
+
+
+def _fingerprint(questions: Any, budgets: tuple[int | None, int | None]) -> bytes | None:
+    """Bytes that only the same questions in the same order have; None where a value is of no built-in type.
+
+    Unlike `==` and `hash`, they tell 1 from True and from 1.0.
+    """
+    try:
+        return marshal.dumps((questions, budgets), _MARSHAL_WITHOUT_REFERENCES)
+    except ValueError:
+        return None
 
 
 def _row_length(item: _StateWork, head: Head, max_len: int) -> int:

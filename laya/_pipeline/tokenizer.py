@@ -68,12 +68,14 @@ class TextTokenizer:
         """Token ids of each text. The mask token inside a text reads as a blank: it marks options only."""
         clean = [text.replace(self._mask_token, " ") for text in texts]
         try:
-            encodings = self._tokenizer.encode_batch_fast(clean, add_special_tokens=False)
+            return self._encode(clean)
         except (UnicodeEncodeError, TypeError):  # which one depends on the tokenizers release
-            encodings = self._tokenizer.encode_batch_fast(
-                [_without_lone_surrogates(text) for text in clean], add_special_tokens=False
-            )
-        return [encoding.ids for encoding in encodings]
+            return self._encode([_without_lone_surrogates(text) for text in clean])
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        if len(texts) == 1:  # a batch wakes a thread pool, which costs more than one short text
+            return [self._tokenizer.encode(texts[0], add_special_tokens=False).ids]
+        return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of a run of token ids; a special token that the text itself named is kept."""

@@ -402,4 +402,4 @@ def test_heads_may_be_built_by_many_threads(engine: Engine) -> None:
     for thread in threads:
         thread.join()
     assert errors == []
-    assert len(engine._heads) <= 512
+    assert len(engine._heads._values) <= 512
