@@ -13,7 +13,7 @@ from laya.errors import OptionError
 _PREFERENCE = ("cuda", "mps", "xpu", "cpu")
 # Measured on this kind of device with a base-size encoder: where one more pass costs as much as that many
 # tokens of padding. The budgets bound a pass' activations.
-_COSTS = {"cpu": PassCost(overhead=24, budget=4096)}
+_COSTS = {"cpu": PassCost(overhead=40, budget=4096)}
 _ACCELERATOR_COST = PassCost(overhead=2048, budget=65536)
 
 
