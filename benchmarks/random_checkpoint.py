@@ -37,7 +37,7 @@ class Size:
 SIZES = {
     "tiny": Size(128, 4, 160, 2, 900),
     "mini": Size(384, 12, 576, 6, 30522),
-    "base": Size(768, 22, 1152, 12, 50368),
+    "base": Size(768, 22, 1152, 12, 50368, max_len=1024, head_max_len=256),
     "large": Size(1024, 28, 2624, 16, 50368),
 }
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 from typing import Any
 
-# Words that the small tokenizer keeps whole, so that a text has about as many tokens as with a full-size vocabulary.
 _TEXT = (
-    "please refund the duplicate charge our invoice urgent can not who does this user ever near over sale soon were "
-    "bugs that yes all app system outage twice other leave issue token phone every cancel handle errors billed should "
-    "prompt request crashes pricing billing examine question critical deadline previous password statement technical "
-    "sales team"
+    "please refund the duplicate charge on our invoice today because the export page crashes every time we try to "
+    "upload a file and support has not answered since monday so we may cancel the plan and move to another vendor "
+    "thanks for looking into this account login password reset order number shipping address late broken delivery"
 )
 _WORDS = _TEXT.split()
 
