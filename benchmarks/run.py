@@ -73,7 +73,7 @@ def main() -> None:
     """Run the chosen cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--other", help="a Python interpreter whose `laya` is compared with ours")
-    parser.add_argument("--size", choices=SIZES, default="base")
+    parser.add_argument("--size", choices=SIZES, default="mini", help="of the random checkpoint; base takes long")
     parser.add_argument("--only", default="", help="run the cases whose name holds this")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds, after one that warms both up")
     parser.add_argument("--cold", action="store_true", help="count the first round as well")
