@@ -112,12 +112,6 @@ def bucket(kind: str, n_options: int) -> str:
     return f"{kind}:{size}"
 
 
-def temperature_for(config: CheckpointConfig, kind: str, n_options: int) -> float:
-    """Pick what a question's logits are divided by: its bucket's temperature, else its type's."""
-    by_type = config.temperature[KINDS.index(kind)]
-    return config.temperature_by_options.get(bucket(kind, n_options), by_type)
-
-
 def confine_temperature(value: object) -> float:
     """Bring a temperature into [0.5, 5], where probabilities mean something; 1.0 for no finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -47,7 +47,7 @@ class TracedCall(Generic[Output]):
             outputs += runnable._batch_with_config(
                 self._many, states, configs, return_exceptions=self.one_by_one, run_type="llm"
             )
-            _reraise_interruption(outputs)
+            reraise_interruption(outputs)
         return outputs
 
     async def abatch(self, runnable: Runnable[Any, Output], inputs: list[Any], config: Any) -> list[Output]:
@@ -57,7 +57,7 @@ class TracedCall(Generic[Output]):
             outputs += await runnable._abatch_with_config(
                 self._amany, states, configs, return_exceptions=self.one_by_one, run_type="llm"
             )
-            _reraise_interruption(outputs)
+            reraise_interruption(outputs)
         return outputs
 
     def _one(self, input: Any, run_manager: Any) -> Output:
@@ -160,7 +160,7 @@ def _record_run_ids(run_managers: list[Any], capture: RunCapture) -> None:
         record_run_id(run_manager, capture.run_id)
 
 
-def _reraise_interruption(outputs: list[Any]) -> None:
+def reraise_interruption(outputs: list[Any]) -> None:
     """With `return_exceptions`, LangChain returns a cancellation or Ctrl-C as if it were an item's error."""
     for output in outputs:
         if isinstance(output, BaseException) and not isinstance(output, Exception):

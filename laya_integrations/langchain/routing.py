@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from laya_integrations.langchain._fields import RunnerFields
 from laya_integrations.langchain._routed import RoutedCall
 from laya_integrations.langchain._routes import QUESTION, RoutingRule, Taken
-from laya_integrations.langchain._traced import _reraise_interruption
+from laya_integrations.langchain._traced import reraise_interruption
 from laya_integrations.langchain.decision_model import LayaDecisionModel
 from laya_integrations.langchain.runnables import LayaRunnableInput, StateInput
 
@@ -98,7 +98,7 @@ class LayaRouter(RunnerFields, RunnableSerializable[StateInput, Any]):
         """Route each input, in order."""
         route = self._call(kwargs, return_exceptions).many
         outputs = self._batch_with_config(route, inputs, config, return_exceptions=return_exceptions)
-        _reraise_interruption(outputs)
+        reraise_interruption(outputs)
         return outputs
 
     async def abatch(
@@ -112,7 +112,7 @@ class LayaRouter(RunnerFields, RunnableSerializable[StateInput, Any]):
         """`batch`, off the event loop."""
         route = self._call(kwargs, return_exceptions).amany
         outputs = await self._abatch_with_config(route, inputs, config, return_exceptions=return_exceptions)
-        _reraise_interruption(outputs)
+        reraise_interruption(outputs)
         return outputs
 
     def stream(self, input: StateInput, config: RunnableConfig | None = None, **kwargs: Any) -> Iterator[Any]:

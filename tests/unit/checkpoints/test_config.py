@@ -17,8 +17,8 @@ from laya._checkpoints.config import (
     load_config,
     load_encoder_config,
     load_tokenizer_names,
-    temperature_for,
 )
+from laya._pipeline.calibration import Temperatures
 from laya.errors import CheckpointFormatError, CheckpointNotFoundError
 
 CHECKPOINTS = Path(__file__).parents[2] / "data" / "checkpoints"
@@ -196,10 +196,10 @@ def test_a_bucket_goes_before_its_type(tmp_path: Path) -> None:
     """Without a bucket of its own a question takes the temperature of its type."""
     content = {"temperature": [1.1, 1.2, 1.3], "temperature_by_options": {"choice:2": 2.0, "noul:2": 3.0}}
     config = read(tmp_path, content)
-    assert temperature_for(config, "choice", 2) == 2.0
-    assert temperature_for(config, "choice", 3) == 1.1
-    assert temperature_for(config, "score", 2) == 1.2
-    assert temperature_for(config, "noul", 2) == 3.0
+    assert Temperatures.of_checkpoint(config).of("choice", 2) == 2.0
+    assert Temperatures.of_checkpoint(config).of("choice", 3) == 1.1
+    assert Temperatures.of_checkpoint(config).of("score", 2) == 1.2
+    assert Temperatures.of_checkpoint(config).of("noul", 2) == 3.0
 
 
 def test_encoder_config_comes_back_as_it_is() -> None:
