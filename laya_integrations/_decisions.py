@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from laya.hooks import HookRegistry, PredictContext
 from laya_integrations._options import REQUEST_OPTIONS, CallOptions
+from laya_integrations._runners import offline_hint
 
 Offload = Callable[..., Awaitable[Any]]
 """Runs a blocking function off the event loop, with the caller's context variables; so does `to_thread`."""
@@ -121,7 +122,9 @@ class Decisions:
     def one(self, state: Any, capture: RunCapture | None = None) -> Decision:
         """Answer the questions about one state."""
         capture = RunCapture() if capture is None else capture
-        result = self.runner.predict(state, self.questions, **self._captured(self._call_options(), capture))
+        options = self._captured(self._call_options(), capture)
+        with offline_hint(self.runner):
+            result = self.runner.predict(state, self.questions, **options)
         run_id = capture.run_id or _own_run_id(result)
         return Decision(_checked(result), run_id)
 
@@ -158,7 +161,8 @@ class Decisions:
 
     def _many_states(self, states: Sequence[Any], capture: RunCapture) -> list[Decision]:
         options = self._captured(self.options.given(), capture)
-        results = _counted(self.runner.predict_batch(list(states), self.questions, **options), states)
+        with offline_hint(self.runner):
+            results = _counted(self.runner.predict_batch(list(states), self.questions, **options), states)
         run_ids = capture.run_ids(results)
         return [
             Decision(_checked(result), run_id, index)
@@ -169,7 +173,9 @@ class Decisions:
         given = self.options.given()
         shared = {name: given.pop(name) for name in REQUEST_OPTIONS if name in given}
         requests = [{"state": state, "questions": self.questions, **shared} for state in states]
-        results = _counted(self.runner.predict_batch(requests, **self._captured(given, capture)), states)
+        options = self._captured(given, capture)
+        with offline_hint(self.runner):
+            results = _counted(self.runner.predict_batch(requests, **options), states)
         run_ids = capture.run_ids(results)
         return [Decision(_checked(result), run_id) for result, run_id in zip(results, run_ids, strict=True)]
 

@@ -1,16 +1,19 @@
-"""Load a runner by its checkpoint's name, once for the whole process."""
+"""The runners that adapters make themselves: one per checkpoint name, and a default Router."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _lock = threading.Lock()
 _loaded: dict[str, Any] = {}
+_default: list[Any] = []
 
 
 def load_runner(model: str) -> Any:
-    """The Agent for a checkpoint path or Hub id: loaded on the first call, the same object afterwards.
+    """The Agent for a checkpoint path, Hub id or registered name: loaded on the first call, then the same object.
 
     Threads that ask at the same time wait for one load. A failed load is not remembered.
     """
@@ -20,3 +23,27 @@ def load_runner(model: str) -> Any:
 
             _loaded[model] = laya.load(model)
         return _loaded[model]
+
+
+def default_runner() -> Any:
+    """The process-wide `laya.Router()`, made on the first call; it loads its checkpoints from the Hub when needed."""
+    with _lock:
+        if not _default:
+            import laya
+
+            _default.append(laya.Router())
+        return _default[0]
+
+
+@contextmanager
+def offline_hint(runner: Any) -> Iterator[None]:
+    """Say what to pass instead where the default Router cannot get its checkpoint."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, TimeoutError) or not _default or runner is not _default[0]:
+            raise
+        raise OSError(
+            'the default Router could not get its checkpoint from the Hub; pass model="laya-mini", which comes with '
+            f"the package, a checkpoint's path as model=, or a runner=. The Hub said: {error}"
+        ) from error

@@ -25,7 +25,7 @@ from langchain_core.runnables.config import get_config_list
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from laya_integrations._decisions import Decisions
-from laya_integrations.langchain._fields import RunnerFields
+from laya_integrations._fields import RunnerFields
 from laya_integrations.langchain._groups import Group, grouped, in_order
 from laya_integrations.langchain._traced import TracedCall
 from laya_integrations.langchain.callbacks import PROVIDER

@@ -14,7 +14,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 from langchain_core.runnables.utils import ConfigurableFieldSpec, get_unique_config_specs
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from laya_integrations.langchain._fields import RunnerFields
+from laya_integrations._fields import RunnerFields
 from laya_integrations.langchain._routed import RoutedCall
 from laya_integrations.langchain._routes import QUESTION, RoutingRule, Taken
 from laya_integrations.langchain._traced import reraise_interruption

@@ -171,7 +171,7 @@ def test_layas_gate_counts_too(agent: Any) -> None:
         ({"routes": {**ROUTES, "sales": print}}, "'sales', which is no label"),
         ({"fallback": print}, "must be a label"),
         ({"criteria": {}}, "at least 1 item"),
-        ({"runner": None}, "got neither"),
+        ({"model": "x"}, "got both"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(agent: Any, fields: dict[str, Any], message: str) -> None:

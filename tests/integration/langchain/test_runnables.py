@@ -354,7 +354,7 @@ def test_a_pydantic_model_is_a_question_set(agent: Any) -> None:
     ("fields", "error", "named"),
     [
         ({"runner": object()}, TypeError, "predict"),
-        ({"runner": None}, ValueError, "either runner= or model="),
+        ({"model": "x"}, ValueError, "either runner= or model="),
         ({"options": {"max_length": 3}}, ValueError, "max_length"),
         ({"threshold": 1}, ValueError, "threshold"),
         ({"questions": 3}, TypeError, "questions"),
