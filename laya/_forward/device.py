@@ -13,7 +13,8 @@ from laya.errors import OptionError
 _PREFERENCE = ("cuda", "mps", "xpu", "cpu")
 # Measured on this kind of device with a base-size encoder: where one more pass costs as much as that many
 # tokens of padding. The budgets bound a pass' activations.
-_COSTS = {"cpu": PassCost(overhead=40, budget=4096)}
+_CPU_COST = PassCost(overhead=40, budget=4096)
+_PACKED_CPU_COST = PassCost(overhead=40, budget=2048, padded=False)
 _ACCELERATOR_COST = PassCost(overhead=2048, budget=65536)
 
 
@@ -72,9 +73,11 @@ def choose_precision(device: torch.device, amp_dtype: str, fast: bool) -> Precis
     return Precision(narrow) if fast else Precision(torch.float32, narrow)
 
 
-def pass_cost(device: torch.device) -> PassCost:
-    """What a forward pass costs on a device."""
-    return _COSTS.get(device.type, _ACCELERATOR_COST)
+def pass_cost(device: torch.device, packed: bool) -> PassCost:
+    """What a forward pass costs on a device, over rows that lie end to end or over padded ones."""
+    if device.type == "cpu":
+        return _PACKED_CPU_COST if packed else _CPU_COST
+    return _ACCELERATOR_COST
 
 
 def _available(kind: str, index: int | None) -> bool:

@@ -96,7 +96,10 @@ class DecisionNetwork(nn.Module):
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         hidden = hidden + self.type_emb(qtype).unsqueeze(1)
         positions = torch.cat((torch.zeros_like(marker_pos[:, :1]), marker_pos), dim=1)
-        read = self.head(hidden, attention_mask[:, None, None, :].bool(), positions)
+        return self.score(self.head(hidden, attention_mask[:, None, None, :].bool(), positions), marker_mask)
+
+    def score(self, read: Tensor, marker_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The head's output at CLS and the markers `[n, 1 + K, d]`, `[n, K]` mask -> `[n, K]`, `[n, A]` logits, F32."""
         logits = self.scorer(read[:, 1:]).squeeze(-1).float()
         logits = logits.masked_fill(~marker_mask, _MASKED)
         features = action_features(logits, marker_mask)

@@ -46,7 +46,7 @@ def portable_config(encoder_config: Mapping[str, Any]) -> dict[str, Any]:
 def thetas_in_use(encoder: nn.Module) -> dict[str, set[float]]:
     """Bases that the built encoder computes with, read back from its inverse frequencies."""
     found: dict[str, set[float]] = {}
-    for kind, frequencies in _inverse_frequencies(encoder):
+    for kind, frequencies in inverse_frequencies(encoder):
         found.setdefault(kind, set()).add(_theta(frequencies))
     return found
 
@@ -63,7 +63,8 @@ def mismatch(encoder_config: Mapping[str, Any], encoder: nn.Module) -> str | Non
     return None
 
 
-def _inverse_frequencies(encoder: nn.Module) -> Iterator[tuple[str, Tensor]]:
+def inverse_frequencies(encoder: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Attention kinds with the `[h / 2]` inverse frequencies that the encoder turns its heads by."""
     every = getattr(encoder.config, "global_attn_every_n_layers", 1)
     for name, buffer in encoder.named_buffers():
         leaf = name.rsplit(".", 1)[-1]

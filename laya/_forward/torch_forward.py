@@ -16,7 +16,8 @@ from laya._checkpoints.source import CheckpointFiles
 from laya._forward import rope
 from laya._forward.device import Precision, choose_precision, pass_cost
 from laya._forward.load import build_network, load_weights
-from laya._forward.network import DecisionNetwork
+from laya._forward.network import DecisionNetwork, parameter_count
+from laya._forward.packed import PackedNetwork
 from laya._pipeline.batches import Batch, PassCost
 
 
@@ -35,9 +36,11 @@ class TorchForward:
         self.network = network.to(device).eval().requires_grad_(False)
         self.device = device
         self.precision = precision
-        self.cost: PassCost = pass_cost(device)
+        self.parameters = parameter_count(network)
         self.max_positions = _max_positions(network.encoder)
-        self._call: Any = torch.compile(self.network, dynamic=True) if compile else self.network
+        packed = device.type == "cpu" and not compile and PackedNetwork.knows(network)
+        self.cost: PassCost = pass_cost(device, packed)
+        self._call: Any = self._packed() if packed else torch.compile(network, dynamic=True) if compile else network
         self._lock = Lock()
         self._forked = False
         _living.add(self)
@@ -70,6 +73,10 @@ class TorchForward:
         """Make ready in a forked child; a pass of the parent may have held the lock."""
         self._lock = Lock()
         self._forked = True
+
+    def _packed(self) -> PackedNetwork:
+        with torch.inference_mode():
+            return PackedNetwork(self.network)
 
     def _autocast(self) -> torch.autocast:
         dtype = self.precision.autocast

@@ -32,21 +32,42 @@ class PassCost:
     overhead: int
     """Fixed cost of a pass, as a number of tokens."""
     budget: int
-    """Most tokens of one pass, padding counted; a single longer row gets a pass of its own."""
+    """Most tokens of one pass, padding counted where it is computed; a single longer row gets a pass of its own."""
+    padded: bool = True
+    """Whether each row costs as much as the longest of its pass."""
 
 
 def plan_passes(lengths: Sequence[int], cost: PassCost) -> list[list[int]]:
-    """Split rows into passes so that the sum of `overhead + rows * longest` is least.
+    """Split rows into passes so that their cost is least: `overhead + rows * longest`, or as few passes as fit.
 
-    Rows are sorted by length, so that a pass is a run of neighbours, and the cuts come from dynamic
-    programming over the sorted rows. Returns row indices, shortest pass first; rows of one pass are in
-    rising length. Deterministic: equal lengths keep their order.
+    Rows are sorted by length, so that a pass is a run of neighbours. Returns row indices, shortest pass first; rows of
+    one pass are in rising length. Deterministic: equal lengths keep their order.
     """
-    count = len(lengths)
-    if count == 0:
-        return []
+    if len(lengths) < 2:
+        return [[row] for row in range(len(lengths))]
     order = np.argsort(np.asarray(lengths), kind="stable")
     longest = np.asarray(lengths)[order]
+    if not cost.padded:
+        return _filled(order.tolist(), longest.tolist(), cost.budget)
+    return _cut(order, longest, cost)
+
+
+def _filled(order: list[int], lengths: list[int], budget: int) -> list[list[int]]:
+    """Take rows into a pass until the next one doesn't fit."""
+    passes: list[list[int]] = [[]]
+    used = 0
+    for row, length in zip(order, lengths, strict=True):
+        if passes[-1] and used + length > budget:
+            passes.append([])
+            used = 0
+        passes[-1].append(row)
+        used += length
+    return passes
+
+
+def _cut(order: NDArray[np.int64], longest: NDArray[np.int64], cost: PassCost) -> list[list[int]]:
+    """Dynamic programming over where passes end."""
+    count = len(order)
     best = np.zeros(count + 1)
     cut = np.zeros(count + 1, dtype=np.int64)
     positions = np.arange(count)

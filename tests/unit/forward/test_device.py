@@ -102,6 +102,12 @@ def test_mps_stores_half_precision_when_fast() -> None:
 
 def test_an_accelerators_passes_are_larger() -> None:
     """A launch costs more there, and memory is bounded on both."""
-    cpu, cuda = pass_cost(CPU), pass_cost(torch.device("cuda", 0))
+    cpu, cuda = pass_cost(CPU, packed=False), pass_cost(torch.device("cuda", 0), packed=False)
     assert cuda.overhead > cpu.overhead
     assert cuda.budget > cpu.budget > 0
+
+
+def test_packed_rows_cost_no_padding() -> None:
+    """So that plans fill passes, whatever the lengths."""
+    assert pass_cost(CPU, packed=False).padded
+    assert not pass_cost(CPU, packed=True).padded

@@ -18,6 +18,7 @@ from laya._checkpoints.config import load_config
 from laya._checkpoints.source import resolve_checkpoint
 from laya._forward.torch_forward import TorchForward
 from laya.errors import CheckpointError, CheckpointFormatError, CheckpointNotFoundError
+from tests.unit.forward.networks import loaded_network
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*temperatures must lie:RuntimeWarning")
 
@@ -46,7 +47,7 @@ def rewrite(root: Path, change: Callable[[dict[str, torch.Tensor]], None]) -> Pa
 @pytest.mark.parametrize("name", ["english", "multilingual", "typed-decisions", "bert"])
 def test_every_tensor_of_the_file_is_in_use(checkpoints: Path, name: str) -> None:
     """Converted to F32, bit for bit; only BERT's pooler has no part in an answer."""
-    network = load(checkpoints / name).network
+    network = loaded_network(checkpoints / name)
     weights = network.state_dict()
     for key, tensor in load_file(checkpoints / name / "model.safetensors").items():
         if key.startswith("encoder.pooler."):
@@ -55,7 +56,6 @@ def test_every_tensor_of_the_file_is_in_use(checkpoints: Path, name: str) -> Non
         assert torch.equal(weights[key], tensor.float()), key
     assert not any(tensor.is_meta for tensor in [*network.parameters(), *network.buffers()])
     assert not any(parameter.requires_grad for parameter in network.parameters())
-    assert not network.training
 
 
 def test_a_missing_tensor_is_named(copy: Path) -> None:
@@ -89,7 +89,7 @@ def test_the_carried_temperatures_may_be_missing(copy: Path) -> None:
 def test_a_pooler_of_the_encoder_is_left_out(copy: Path) -> None:
     """Exports of whole encoders hold one; CLS is read without it."""
     rewrite(copy, lambda tensors: tensors.update({"encoder.pooler.dense.bias": torch.zeros(64)}))
-    assert "encoder.pooler.dense.bias" not in load(copy).network.state_dict()
+    assert "encoder.pooler.dense.bias" not in loaded_network(copy).state_dict()
     rewrite(copy, lambda tensors: [tensors.pop(name) for name in list(tensors) if "pooler" in name])
     load(copy)
 

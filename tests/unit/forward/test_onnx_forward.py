@@ -24,6 +24,7 @@ from laya._forward.onnx_forward import CPU, METADATA, OnnxForward, choose_provid
 from laya._forward.torch_forward import TorchForward
 from laya._pipeline.batches import Batch
 from laya.errors import CheckpointFormatError, OptionError
+from tests.unit.forward.networks import loaded_network
 
 ROOT = Path(__file__).parents[3]
 CHECKPOINTS = ("english", "multilingual", "typed-decisions", "bert")
@@ -110,7 +111,7 @@ def test_large_weights_lie_beside_the_model(checkpoints, tmp_path):
     """A protobuf file ends at 2 GiB; without the file beside it the model is refused by name."""
     files = resolve_checkpoint(checkpoints / "bert")
     config, encoder_config = load_config(files.config), load_encoder_config(files.encoder_config)
-    network = torch_forward(checkpoints / "bert").network
+    network = loaded_network(checkpoints / "bert")
     path = tmp_path / "large.onnx"
     onnx_export._write(network, path, config, encoder_config, {}, single_file_bytes=1000)
     assert (tmp_path / "large.onnx.data").stat().st_size > path.stat().st_size

@@ -84,3 +84,16 @@ def test_the_option_axis_has_a_least_width() -> None:
     """An exported graph may need two options."""
     batch = pad_rows([np.array([5])], [np.array([0])], [0], pad=0, min_options=2)
     assert batch.marker_mask.tolist() == [[True, False]]
+
+
+@given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 200))
+def test_a_plan_without_padding_fills_its_passes(lengths: list[int], budget: int) -> None:
+    """Rows in rising length, none lost, and no pass has room for the next one's first row."""
+    passes = plan_passes(lengths, PassCost(24, budget, padded=False))
+    assert sorted(row for rows in passes for row in rows) == list(range(len(lengths)))
+    flat = [lengths[row] for rows in passes for row in rows]
+    assert flat == sorted(flat)
+    totals = [sum(lengths[row] for row in rows) for rows in passes]
+    assert all(total <= budget or len(rows) == 1 for total, rows in zip(totals, passes, strict=True))
+    for total, following in zip(totals, passes[1:], strict=False):
+        assert total + lengths[following[0]] > budget

@@ -1,0 +1,70 @@
+"""Matrix products with weights laid out for the processor."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_TYPICAL_TOKENS = 256
+"""Number of tokens that the layout is chosen for; any number is computed."""
+
+
+class Linear:
+    """`x @ weight.T + bias` for `[T, k]` inputs."""
+
+    def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
+        self._bias = bias
+        self._packed = weight.dtype == torch.float32 and weight.device.type == "cpu" and packing_works()
+        self._weight = _reorder(weight) if self._packed else weight
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """`[T, k]` -> `[T, m]`."""
+        if self._packed and x.shape[0]:
+            return _onednn()(x, self._weight, self._bias, "none", [], "")  # type: ignore[no-any-return]
+        return nn.functional.linear(x, self._weight, self._bias)
+
+    def plus(self, x: Tensor, residual: Tensor) -> Tensor:
+        """The product with a `[T, m]` residual added."""
+        if self._packed and x.shape[0]:
+            return _onednn().binary(x, residual, self._weight, self._bias, "add")  # type: ignore[no-any-return]
+        return nn.functional.linear(x, self._weight, self._bias) + residual
+
+
+def take(module: Any) -> Linear:
+    """A linear module's weights, packed; the module gives them up, so that they are held once."""
+    weight, bias = module.weight, module.bias
+    module.weight = None
+    return Linear(weight.detach(), None if bias is None else bias.detach())
+
+
+@cache
+def packing_works() -> bool:
+    """Whether this PyTorch packs weights for oneDNN and computes with them what `linear` computes.
+
+    The operators are the ones that PyTorch's own compiler emits; they are no public names, so they are tried.
+    """
+    if not torch.backends.mkldnn.is_available():
+        return False
+    generator = torch.Generator().manual_seed(0)
+    x, residual = torch.randn(3, 8, generator=generator), torch.randn(3, 5, generator=generator)
+    weight, bias = torch.randn(5, 8, generator=generator), torch.randn(5, generator=generator)
+    wanted = nn.functional.linear(x, weight, bias)
+    try:
+        packed = _reorder(weight)
+        plain = _onednn()(x, packed, bias, "none", [], "")
+        added = _onednn().binary(x, residual, packed, bias, "add")
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return torch.allclose(plain, wanted, atol=1e-5) and torch.allclose(added, wanted + residual, atol=1e-5)
+
+
+def _reorder(weight: Tensor) -> Tensor:
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), _TYPICAL_TOKENS)
+    return packed
+
+
+def _onednn() -> Any:
+    return torch.ops.mkldnn._linear_pointwise

@@ -1,0 +1,198 @@
+"""Rows laid end to end: the same logits as padded rows, for every encoder that is computed this way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertModel, RobertaConfig, RobertaModel
+
+from laya._forward.device import Precision
+from laya._forward.network import DecisionNetwork
+from laya._forward.packed import PackedNetwork, linear
+from laya._forward.packed.linear import Linear, packing_works
+from laya._forward.packed.rows import Rows
+from laya._forward.torch_forward import TorchForward
+
+LENGTHS = [5, 5, 9, 17, 40, 40, 63, 150]
+
+
+def modernbert(**changes: object) -> nn.Module:
+    """A small ModernBERT whose window is far shorter than the rows."""
+    torch.manual_seed(3)
+    settings = {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 5,
+        "num_attention_heads": 4,
+        "vocab_size": 200,
+        "local_attention": 16,
+        "pad_token_id": 0,
+        "global_attn_every_n_layers": 3,
+    }
+    return ModernBertModel(ModernBertConfig(**{**settings, **changes}))
+
+
+def bert(**changes: object) -> nn.Module:
+    """A small BERT."""
+    torch.manual_seed(3)
+    settings = {
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "vocab_size": 200,
+    }
+    return BertModel(BertConfig(**{**settings, **changes}), add_pooling_layer=False)
+
+
+ENCODERS = {
+    "modernbert": modernbert,
+    "modernbert with biases": lambda: modernbert(attention_bias=True, mlp_bias=True, norm_bias=True),
+    "modernbert, one base": lambda: modernbert(global_rope_theta=5000.0, local_rope_theta=5000.0),
+    "modernbert, all layers global": lambda: modernbert(global_attn_every_n_layers=1),
+    "modernbert, another activation": lambda: modernbert(hidden_activation="silu"),
+    "bert": bert,
+    "bert, another activation": lambda: bert(hidden_act="relu"),
+}
+
+
+def network(encoder: nn.Module, head_layers: int = 2) -> DecisionNetwork:
+    """A decision network around an encoder, with all weights away from their initial zeros and ones."""
+    torch.manual_seed(4)
+    built = DecisionNetwork(encoder, 64, head_layers, 2).eval().requires_grad_(False)
+    for parameter in built.parameters():
+        parameter.add_(torch.randn_like(parameter) * 0.05)
+    return built
+
+
+def batch(lengths: list[int], options: int = 3) -> list[torch.Tensor]:
+    """Padded rows of random ids; later rows have fewer options."""
+    torch.manual_seed(5)
+    ids = torch.randint(1, 200, (len(lengths), max(lengths)))
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    markers = torch.arange(1, options + 1).repeat(len(lengths), 1)
+    shown = torch.arange(options) < torch.tensor([options - row % 2 for row in range(len(lengths))])[:, None]
+    return [ids * mask, mask, markers * shown, shown, torch.arange(len(lengths)) % 3]
+
+
+def agree(one: tuple[torch.Tensor, torch.Tensor], other: tuple[torch.Tensor, torch.Tensor], atol: float) -> None:
+    """Option logits and action logits are the same."""
+    for mine, wanted in zip(one, other, strict=True):
+        torch.testing.assert_close(mine, wanted, atol=atol, rtol=1e-4)
+
+
+@pytest.fixture(params=["packed weights", "plain weights"])
+def layouts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to hold a weight."""
+    if request.param == "plain weights":
+        monkeypatch.setattr(linear, "packing_works", lambda: False)
+    elif not packing_works():
+        pytest.skip("this PyTorch packs no weights")
+
+
+@pytest.mark.usefixtures("layouts")
+@pytest.mark.parametrize("head_layers", [0, 1, 2])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_packed_rows_get_the_logits_of_padded_rows(name: str, head_layers: int) -> None:
+    """Rows that share a length, that fit the window, and that are many windows long."""
+    built = network(ENCODERS[name](), head_layers)
+    inputs = batch(LENGTHS)
+    with torch.inference_mode():
+        wanted = built(*inputs)
+        agree(PackedNetwork(built)(*inputs), wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["modernbert", "bert"])
+def test_rows_need_no_order(name: str) -> None:
+    """A caller's own batch size keeps the order that the rows came in."""
+    built = network(ENCODERS[name]())
+    inputs = batch([40, 5, 150, 5, 63])
+    with torch.inference_mode():
+        wanted = built(*inputs)
+        agree(PackedNetwork(built)(*inputs), wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", ["modernbert", "bert"])
+def test_half_precision_weights_are_computed_too(name: str) -> None:
+    """With the rounding of bf16, as the padded rows."""
+    built = network(ENCODERS[name]())
+    inputs = batch(LENGTHS)
+    with torch.inference_mode():
+        wanted = built(*inputs)
+        packed = PackedNetwork(built.to(torch.bfloat16))(*inputs)
+    assert packed[0].dtype is torch.float32
+    shown = inputs[3]
+    torch.testing.assert_close(packed[0][shown], wanted[0][shown], atol=0.1, rtol=0.1)
+
+
+def test_weights_are_held_once() -> None:
+    """The network's linear layers give theirs up; embeddings, norms and scorers stay where they are."""
+    built = network(modernbert())
+    before = sum(parameter.numel() for parameter in built.parameters())
+    linears = [module for module in (*built.encoder.modules(), *built.head.modules()) if isinstance(module, nn.Linear)]
+    inside = sum(module.weight.numel() for module in linears)
+    with torch.inference_mode():
+        PackedNetwork(built)
+    assert sum(parameter.numel() for parameter in built.parameters()) <= before - inside
+
+
+def roberta() -> nn.Module:
+    """A small RoBERTa."""
+    settings = RobertaConfig(
+        hidden_size=64, intermediate_size=96, num_hidden_layers=1, num_attention_heads=4, vocab_size=200
+    )
+    return RobertaModel(settings, add_pooling_layer=False)
+
+
+@pytest.mark.parametrize(
+    "encoder",
+    [
+        roberta,
+        lambda: modernbert(layer_types=["sliding_attention"] * 5),
+        nn.Identity,
+    ],
+    ids=["roberta", "other layers", "no model"],
+)
+def test_other_encoders_are_left_alone(encoder: object) -> None:
+    """Their own code computes them."""
+    assert not PackedNetwork.knows(DecisionNetwork(encoder(), 64, 1, 2))  # type: ignore[operator]
+
+
+def test_a_cpu_computes_rows_packed() -> None:
+    """A compiled network isn't packed, since it is traced as a whole; neither is what isn't known."""
+    cpu, precision = torch.device("cpu"), Precision()
+    assert not TorchForward(network(modernbert()), cpu, precision).cost.padded
+    assert TorchForward(network(modernbert()), cpu, precision, compile=True).cost.padded
+    assert TorchForward(network(roberta()), cpu, precision).cost.padded
+
+
+@pytest.mark.parametrize("window", [None, 1, 8, 64])
+def test_attention_is_the_softmax_over_a_rows_window(window: int | None) -> None:
+    """Written out by hand, for lengths around every threshold."""
+    torch.manual_seed(1)
+    lengths = [1, 1, 3, 31, 32, 33, 100, 100, 255, 256, 300]
+    q, k, v = torch.randn(sum(lengths), 3, 2, 8).unbind(1)
+    found = Rows(lengths).attend(q, k, v, window)
+    start = 0
+    for length in lengths:
+        queries, keys, values = (x[start : start + length].transpose(0, 1) for x in (q, k, v))
+        scores = queries @ keys.transpose(1, 2) / 8**0.5
+        places = torch.arange(length)
+        if window is not None:
+            scores = scores.masked_fill((places[:, None] - places).abs() > window, -torch.inf)
+        wanted = (scores.softmax(-1) @ values).transpose(0, 1).flatten(1)
+        torch.testing.assert_close(found[start : start + length], wanted, atol=1e-5, rtol=1e-5)
+        start += length
+
+
+def test_a_linear_is_a_matrix_product() -> None:
+    """With or without bias, residual and rows."""
+    generator = np.random.default_rng(0)
+    weight, bias = (torch.from_numpy(generator.normal(size=size).astype(np.float32)) for size in ((5, 8), 5))
+    for rows in (0, 1, 300):
+        x = torch.from_numpy(generator.normal(size=(rows, 8)).astype(np.float32))
+        residual = torch.ones(rows, 5)
+        torch.testing.assert_close(Linear(weight, bias)(x), x @ weight.T + bias)
+        torch.testing.assert_close(Linear(weight, None).plus(x, residual), x @ weight.T + residual)
