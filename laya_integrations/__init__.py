@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
-_FRAMEWORKS = ("langchain",)
+_FRAMEWORKS = ("langchain", "llama_index", "opentelemetry")
 
 
 def __getattr__(name: str) -> ModuleType:
