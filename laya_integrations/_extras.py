@@ -18,8 +18,9 @@ def installed_by(extra: str) -> Iterator[None]:
         missing = error.name or ""
         if missing.split(".")[0] in ("laya", "laya_integrations"):
             raise
+        package = extra.replace("-", "_")
         raise ImportError(
-            f"laya_integrations.{extra} needs the module {missing!r}, which is missing or too old here; "
+            f"laya_integrations.{package} needs the module {missing!r}, which is missing or too old here; "
             f"install it with: pip install 'laya-integrations[{extra}]'",
             name=missing,
         ) from error
