@@ -21,7 +21,8 @@ OLDEST_TESTS ?= $(wildcard \
 	tests/integration/test_agent.py tests/integration/test_conformance.py tests/integration/test_hub.py)
 
 # What `test-published` runs: the adapters use public names of laya only, so another release serves them as well.
-PUBLISHED_TESTS ?= tests/unit/integrations tests/integration/langchain
+PUBLISHED_TESTS ?= tests/unit/integrations tests/integration/langchain tests/integration/llama_index \
+	tests/integration/opentelemetry
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/stamp
@@ -59,8 +60,9 @@ lint: $(STAMP) ## ruff check, and ruff format --check
 types: $(STAMP) ## mypy, strict, on both packages
 	$(BIN)/mypy
 
-docs: $(STAMP) ## run the fenced Python blocks of the Markdown files (no site is built)
+docs: $(STAMP) ## run the fenced Python blocks of the Markdown files, then build the site into site/, strictly
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python benchmarks/run.py
@@ -77,7 +79,7 @@ constraints: ## resolve the dependencies anew, in an environment of its own, and
 	rm -rf .venv-resolve
 
 clean: ## remove the environments and the caches
-	rm -rf .venv .venv-oldest .venv-published .venv-resolve build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-published .venv-resolve build dist site .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # $(call make_environment,FOLDER) makes an empty environment there unless one works already.
@@ -109,7 +111,8 @@ $(VENV_PUBLISHED)/stamp: pyproject.toml constraints.txt
 	@$(call make_environment,$(VENV_PUBLISHED))
 	$(VENV_PUBLISHED)/bin/python $(PIP_INSTALL) $(TORCH_FROM)
 	$(VENV_PUBLISHED)/bin/python $(PIP_INSTALL) --constraint constraints.txt $(PUBLISHED) \
-		langchain langchain-core langchain-tests langgraph hypothesis pytest pytest-asyncio pytest-timeout
+		langchain langchain-core langchain-tests langgraph llama-index-core opentelemetry-sdk \
+		openinference-instrumentation-llama-index hypothesis pytest pytest-asyncio pytest-timeout
 	@mkdir -p $(VENV_PUBLISHED)/adapters
 	@ln -sfn "$(CURDIR)/laya_integrations" $(VENV_PUBLISHED)/adapters/laya_integrations
 	@ln -sfn "$(CURDIR)/tests" $(VENV_PUBLISHED)/adapters/tests

@@ -7,8 +7,7 @@ create_agent(model, tools=[triage])
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from langchain_core.callbacks import AsyncCallbackManagerForToolRun, CallbackManagerForToolRun
@@ -20,7 +19,9 @@ from langchain_core.utils.pydantic import get_fields
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
 from laya_integrations.langchain._fields import DecisionFields
+from laya_integrations.langchain._interrupts import steers_graph
 from laya_integrations.langchain.messages import state_of
+from laya_integrations.langchain.questions import lower_questions
 from laya_integrations.langchain.runnables import LayaMessage, LayaRunnable
 
 _Turn = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})]
@@ -73,7 +74,7 @@ class LayaTool(DecisionFields, BaseTool):
         try:
             return _content_and_artifact(runnable.invoke(_read(state), _child(config, run_manager)))
         except Exception as error:
-            if _steers_graph(error):
+            if steers_graph(error):
                 raise
             raise _failure(self.name, error) from error
 
@@ -84,13 +85,36 @@ class LayaTool(DecisionFields, BaseTool):
         try:
             return _content_and_artifact(await runnable.ainvoke(_read(state), _child(config, run_manager)))
         except Exception as error:
-            if _steers_graph(error):
+            if steers_graph(error):
                 raise
             raise _failure(self.name, error) from error
 
     def _runnable(self) -> LayaRunnable:
         self._check_kept()
         return LayaRunnable(self.runner, model=self.model, questions=self.questions, options=self.options)
+
+
+def laya_tools(
+    question_sets: Mapping[str, Any], *, descriptions: Mapping[str, str] | None = None, **fields: Any
+) -> list[LayaTool]:
+    """A `LayaTool` for each set of questions, by the tool's name, in order.
+
+    `laya_tools({"triage": triage(), "email": email()}, runner=agent)`. A tool that `descriptions` doesn't name is
+    described by what its questions ask. `fields` are those of `LayaTool`, the same for all. Raises ValueError
+    for a description without a set.
+    """
+    descriptions = descriptions or {}
+    if unknown := descriptions.keys() - question_sets.keys():
+        raise ValueError(f"descriptions names {min(unknown)!r}, which is no set of questions")
+    return [
+        LayaTool(name=name, description=descriptions.get(name) or _described(questions), questions=questions, **fields)
+        for name, questions in question_sets.items()
+    ]
+
+
+def _described(questions: Any) -> str:
+    asked = (question.get("instructions") for question in lower_questions(questions).values())
+    return "Answer about a text, object or conversation: " + " ".join(text for text in asked if isinstance(text, str))
 
 
 def _read(state: Any) -> Any:
@@ -109,12 +133,6 @@ def _child(config: RunnableConfig, run_manager: Any) -> RunnableConfig:
 
 def _content_and_artifact(message: LayaMessage) -> tuple[str, dict[str, Any]]:
     return str(message.content), message.result
-
-
-def _steers_graph(error: Exception) -> bool:
-    """Whether LangGraph raised it to steer the graph, as `interrupt()` in a hook does: that is no failure."""
-    errors = sys.modules.get("langgraph.errors")
-    return errors is not None and isinstance(error, errors.GraphBubbleUp)
 
 
 def _failure(name: str, error: Exception) -> ToolException:

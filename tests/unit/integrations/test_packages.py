@@ -10,8 +10,8 @@ import pytest
 from laya_integrations._extras import installed_by
 
 _NAMES = (
-    "AnswerParser, CallOptions, LayaClassifierResponse, LayaDecisionModel, LayaMessage, LayaRouter, LayaRunnable, "
-    "LayaTool, RouteOutcome, state_of"
+    "AnswerParser, CallOptions, GuardrailError, GuardrailVerdict, LayaClassifierResponse, LayaDecisionModel, "
+    "LayaGuardrail, LayaMessage, LayaRouter, LayaRunnable, LayaTool, RouteOutcome, Violation, laya_tools, state_of"
 )
 
 
@@ -46,6 +46,22 @@ except ImportError as error:
     print(error)
 """
     assert "pip install 'laya-integrations[langchain]'" in run(code)
+
+
+@pytest.mark.parametrize("name", ["LayaGuardrailMiddleware", "LayaToolSelectorMiddleware"])
+def test_the_middlewares_name_the_package_of_agents(name: str) -> None:
+    """It is no dependency of the extra, without which the other classes work."""
+    code = f"""
+import sys
+sys.modules["langchain"] = sys.modules["langgraph"] = None
+from laya_integrations.langchain import {_NAMES}
+try:
+    from laya_integrations.langchain import {name}
+except ImportError as error:
+    print(error)
+"""
+    said = run(code)
+    assert "pip install 'langchain>=1.5,<2'" in said and "laya-integrations[" not in said
 
 
 def test_a_missing_module_of_laya_is_no_missing_extra() -> None:

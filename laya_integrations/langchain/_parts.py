@@ -1,0 +1,174 @@
+"""Take an input apart into what a guardrail judges, and put it together again with its types kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.prompt_values import ChatPromptValue, PromptValue, StringPromptValue
+
+from laya_integrations.langchain.messages import state_of
+from laya_integrations.langchain.verdicts import VERDICT_KEY
+
+Item = Any
+"""A text, message, document or object that is judged by itself."""
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The items of an input that are judged."""
+
+    input: Any
+    items: list[Item]
+    """In the input's order."""
+    positions: list[int | None]
+    """Each item's place in its list; None where the input is one item."""
+    rebuild: Callable[[list[Item]], Any]
+    """Makes an input like this one of changed items."""
+
+    def with_items(self, items: list[Item]) -> Any:
+        """The input with these items; itself where none changed."""
+        same = all(new is old for new, old in zip(items, self.items, strict=True))
+        return self.input if same else self.rebuild(items)
+
+    def answered_calls(self) -> frozenset[str]:
+        """Ids of the tool calls that have results among the items."""
+        return frozenset(item.tool_call_id for item in self.items if isinstance(item, ToolMessage))
+
+
+def take_apart(input: Any) -> Parts:
+    """The items of a conversation, a list, or a state with `messages`; everything else is one item."""
+    match input:
+        case StringPromptValue():
+            return Parts(input, [input.text], [None], lambda items: StringPromptValue(text=items[0]))
+        case PromptValue():
+            return _listed(input, input.to_messages(), lambda items: ChatPromptValue(messages=items))
+        case {"messages": [*messages]}:
+            return _listed(input, messages, lambda items: {**input, "messages": items})
+        case [*items] if not _is_content(items):
+            return _listed(input, items, tuple if isinstance(input, tuple) else list)
+        case _:
+            return Parts(input, [input], [None], lambda items: items[0])
+
+
+def item_state(item: Item) -> Any:
+    """What laya reads of an item: of a message or document its text, where it has nothing else to read."""
+    if isinstance(item, Document):
+        return item.page_content
+    state = state_of([item])
+    # Content blocks are read as one text.
+    state = state if isinstance(state, str) else state[0]
+    if not _is_message(item) or not isinstance(state, dict):
+        return state
+    # A tool's name is the developer's; a person's may say anything.
+    read = {"content", "role", "name"} if state["role"] == "tool" else {"content", "role"}
+    return state["content"] if state.keys() <= read else state
+
+
+def replaced(item: Item, text: str, answered_calls: frozenset[str] = frozenset()) -> Item:
+    """The item with `text` in place of all that it says; a TypeError for what has no text to replace.
+
+    A message keeps its type and ids. Of its tool calls those that have results stay, without arguments; the
+    others are dropped, for nothing may run that was judged to violate.
+    """
+    match item:
+        case str():
+            return text
+        case BaseMessage():
+            return _replaced_message(item, text, answered_calls)
+        case Document():
+            return item.model_copy(update={"page_content": text})
+        case (str(role), str()) if isinstance(item, tuple):
+            return role, text
+        case {"role": _, "content": _}:
+            kept = ("role", "name", "id", "tool_call_id")
+            return {**{key: item[key] for key in kept if key in item}, "content": text}
+        case Mapping() | list() | tuple():
+            return _replaced_texts(item, text)
+        case _:
+            raise TypeError(
+                f'the guardrail can\'t replace the text of a {type(item).__name__}; use action="raise", or guard '
+                "text, messages or dicts"
+            )
+
+
+def annotated(item: Item, note: dict[str, Any]) -> Item:
+    """The item with the note, where it has a place for one; text and `(role, text)` pairs have none."""
+    match item:
+        case BaseMessage():
+            # Providers are sent `additional_kwargs`, but not this.
+            return item.model_copy(update={"response_metadata": {**item.response_metadata, VERDICT_KEY: note}})
+        case Document():
+            return item.model_copy(update={"metadata": {**item.metadata, VERDICT_KEY: note}})
+        case Mapping() if not _is_message(item):
+            return {**item, VERDICT_KEY: note}
+        case _:
+            return item
+
+
+def _listed(input: Any, items: Sequence[Any], rebuild: Callable[[list[Any]], Any]) -> Parts:
+    """One part an item, but for system messages: they are the developer's, not a guest's."""
+    places = [place for place, item in enumerate(items) if not _is_system(item)]
+
+    def with_changed(changed: list[Any]) -> Any:
+        found = dict(zip(places, changed, strict=True))
+        return rebuild([found.get(place, item) for place, item in enumerate(items)])
+
+    return Parts(input, [items[place] for place in places], [*places], with_changed)
+
+
+def _is_system(item: Any) -> bool:
+    match item:
+        case SystemMessage() | RemoveMessage():
+            return True
+        case ChatMessage(role=role) | {"role": role, "content": _}:
+            return role in ("system", "developer")
+        case (role, str()) if isinstance(item, tuple):
+            return role in ("system", "developer")
+        case _:
+            return False
+
+
+def _is_message(item: Any) -> bool:
+    match item:
+        case BaseMessage() | {"role": _, "content": _}:
+            return True
+        case (str(), str()):
+            return isinstance(item, tuple)
+        case _:
+            return False
+
+
+def _is_content(items: list[Any]) -> bool:
+    """Whether the list is one message's content."""
+    return any(isinstance(item, Mapping) and "type" in item for item in items) and isinstance(state_of(items), str)
+
+
+def _replaced_message(message: BaseMessage, text: str, answered_calls: frozenset[str]) -> BaseMessage:
+    # Providers' raw copies of tool calls and reasoning lie in additional_kwargs.
+    update: dict[str, Any] = {"content": text, "additional_kwargs": {}}
+    if isinstance(message, AIMessage):
+        kept = [{**call, "args": {}} for call in message.tool_calls if call["id"] in answered_calls]
+        update |= {"tool_calls": kept, "invalid_tool_calls": []}
+        if "tool_call_chunks" in type(message).model_fields:
+            update["tool_call_chunks"] = []
+    if isinstance(message, ToolMessage):
+        update["artifact"] = None
+    return message.model_copy(update=update)
+
+
+def _replaced_texts(value: Any, text: str) -> Any:
+    match value:
+        case str() | BaseMessage() | Document():
+            return replaced(value, text)
+        case Mapping():
+            return {key: _replaced_texts(item, text) for key, item in value.items()}
+        case [*items] if _is_content(items):
+            return [{"type": "text", "text": text}]
+        case list() | tuple():
+            return [_replaced_texts(item, text) for item in value]
+        case _:
+            return value
