@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from functools import partial
+from inspect import signature
+from typing import Any, Generic, Literal, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
-from langchain_core.runnables.config import get_config_list, run_in_executor
+from langchain_core.runnables.config import get_config_list, run_in_executor, set_config_context
 
 from laya_integrations._decisions import Decision, Decisions, RunCapture
+from laya_integrations.langchain._covered import covering, hook_contexts
 from laya_integrations.langchain.callbacks import record_decision, record_run_id, with_provider
 from laya_integrations.langchain.messages import state_of
 
@@ -44,8 +48,9 @@ class TracedCall(Generic[Output]):
         """Inputs in a run each; one laya call per `max_concurrency` inputs, or one for all."""
         outputs: list[Output] = []
         for states, configs in _chunks(inputs, config):
+            many = partial(self._many, _shared_config(configs, config))
             outputs += runnable._batch_with_config(
-                self._many, states, configs, return_exceptions=self.one_by_one, run_type="llm"
+                many, states, configs, return_exceptions=self.one_by_one, run_type="llm"
             )
             reraise_interruption(outputs)
         return outputs
@@ -54,8 +59,9 @@ class TracedCall(Generic[Output]):
         """`batch`, off the event loop."""
         outputs: list[Output] = []
         for states, configs in _chunks(inputs, config):
+            many = partial(self._amany, _shared_config(configs, config))
             outputs += await runnable._abatch_with_config(
-                self._amany, states, configs, return_exceptions=self.one_by_one, run_type="llm"
+                many, states, configs, return_exceptions=self.one_by_one, run_type="llm"
             )
             reraise_interruption(outputs)
         return outputs
@@ -78,58 +84,91 @@ class TracedCall(Generic[Output]):
     async def _aasked(self, prepare: Callable[[], Decisions], input: Any, run_manager: Any) -> Output:
         capture = RunCapture()
         try:
-            answered = await offload(lambda: self._answered(prepare(), input, capture))
+            decisions, state = await offload(lambda: (prepare(), self.read(input)))
+            with covering(decisions, 1, capture):
+                decision = await decisions.aone(state, capture, offload=offload)
+            answered = decision, self.output(decision)
         except BaseException:
             record_run_id(run_manager, capture.run_id)
             raise
         return _booked(answered, run_manager)
 
-    def _many(self, inputs: list[Any], run_manager: list[Any]) -> list[Output | Exception]:
+    def _many(
+        self,
+        shared: RunnableConfig,
+        inputs: list[Any],
+        run_manager: list[Any],
+        config: list[RunnableConfig],
+    ) -> list[Output | Exception]:
         decisions = self.prepare()
         capture = RunCapture()
         try:
-            answered = self._all_answered(decisions, inputs, capture)
+            answered = _in_context(shared, self._all_answered, decisions, inputs, capture)
         except BaseException as error:
             if not self._tries_singly(error, inputs):
                 _record_run_ids(run_manager, capture)
                 raise
-            return [self._one_or_error(decisions, *item) for item in zip(inputs, run_manager, strict=True)]
+            items = zip(inputs, run_manager, config, strict=True)
+            return [self._one_or_error(decisions, *item) for item in items]
         return [_booked(*item) for item in zip(answered, run_manager, strict=True)]
 
-    async def _amany(self, inputs: list[Any], run_manager: list[Any]) -> list[Output | Exception]:
+    async def _amany(
+        self,
+        shared: RunnableConfig,
+        inputs: list[Any],
+        run_manager: list[Any],
+        config: list[RunnableConfig],
+    ) -> list[Output | Exception]:
         decisions = await offload(self.prepare)
         capture = RunCapture()
         try:
-            answered = await offload(self._all_answered, decisions, inputs, capture)
+            with set_config_context(shared) as context:
+                asking = self._aall_answered(decisions, inputs, capture)
+                answered = await asyncio.create_task(asking, context=context)
         except BaseException as error:
             if not self._tries_singly(error, inputs):
                 _record_run_ids(run_manager, capture)
                 raise
-            return [await self._aone_or_error(decisions, *item) for item in zip(inputs, run_manager, strict=True)]
+            items = zip(inputs, run_manager, config, strict=True)
+            return [await offload(self._one_or_error, decisions, *item) for item in items]
         return [_booked(*item) for item in zip(answered, run_manager, strict=True)]
 
     def _answered(self, decisions: Decisions, input: Any, capture: RunCapture) -> Answered[Output]:
-        decision = decisions.one(self.read(input), capture)
+        state = self.read(input)
+        with covering(decisions, 1, capture):
+            decision = decisions.one(state, capture)
         return decision, self.output(decision)
 
     def _all_answered(self, decisions: Decisions, inputs: list[Any], capture: RunCapture) -> list[Answered[Output]]:
-        found = decisions.many([self.read(input) for input in inputs], capture)
+        states = [self.read(input) for input in inputs]
+        with covering(decisions, hook_contexts(decisions.runner, states), capture):
+            found = decisions.many(states, capture)
         return [(decision, self.output(decision)) for decision in found]
 
-    def _one_or_error(self, decisions: Decisions, input: Any, run_manager: Any) -> Output | Exception:
-        try:
-            return self._asked(decisions, input, run_manager)
-        except Exception as error:
-            return error
+    async def _aall_answered(
+        self, decisions: Decisions, inputs: list[Any], capture: RunCapture
+    ) -> list[Answered[Output]]:
+        states = await offload(lambda: [self.read(input) for input in inputs])
+        with covering(decisions, hook_contexts(decisions.runner, states), capture):
+            found = await decisions.amany(states, capture, offload=offload)
+        return [(decision, self.output(decision)) for decision in found]
 
-    async def _aone_or_error(self, decisions: Decisions, input: Any, run_manager: Any) -> Output | Exception:
+    def _one_or_error(
+        self, decisions: Decisions, input: Any, run_manager: Any, config: RunnableConfig
+    ) -> Output | Exception:
         try:
-            return await self._aasked(lambda: decisions, input, run_manager)
+            return _in_context(config, self._asked, decisions, input, run_manager)
         except Exception as error:
             return error
 
     def _tries_singly(self, error: BaseException, inputs: list[Any]) -> bool:
         return self.one_by_one and isinstance(error, Exception) and len(inputs) > 1
+
+
+# LangChain reads the signature on each call, which would cost as much as all of the tracing here.
+_step: Any
+for _step in (TracedCall._one, TracedCall._aone):
+    _step.__signature__ = signature(_step)
 
 
 def _booked(answered: Answered[Output], run_manager: Any) -> Output:
@@ -141,6 +180,32 @@ def _booked(answered: Answered[Output], run_manager: Any) -> Output:
 async def offload(function: Callable[..., Result], *args: Any) -> Result:
     """Run a blocking function in LangChain's executor, which carries the context."""
     return await run_in_executor(None, function, *args)
+
+
+def _in_context(config: RunnableConfig, function: Callable[..., Result], *args: Any) -> Result:
+    """Run a function where hooks find this config, as LangChain does for a single call."""
+    with set_config_context(config) as context:
+        return context.run(function, *args)
+
+
+def _shared_config(configs: list[RunnableConfig], given: Any) -> RunnableConfig:
+    """What all items of a batch agree on, which is what a hook of their one call can be told.
+
+    The callbacks are those around the batch: no item's run is the call's.
+    """
+    first, *others = configs
+    shared = RunnableConfig(
+        tags=[tag for tag in first.get("tags") or [] if all(tag in (other.get("tags") or []) for other in others)],
+        metadata=_agreed("metadata", first, others),
+        configurable=_agreed("configurable", first, others),
+        callbacks=ensure_config()["callbacks"] if isinstance(given, list | tuple) else first.get("callbacks"),
+    )
+    return {**first, **shared} if not others else shared
+
+
+def _agreed(key: Literal["metadata", "configurable"], first: RunnableConfig, others: list[RunnableConfig]) -> Any:
+    values = first.get(key) or {}
+    return {name: value for name, value in values.items() if all((o.get(key) or {}).get(name) == value for o in others)}
 
 
 def _chunks(inputs: list[Any], config: Any) -> Iterator[tuple[list[Any], list[RunnableConfig]]]:

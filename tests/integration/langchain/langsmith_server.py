@@ -1,4 +1,4 @@
-"""A LangSmith server on loopback that keeps what the real client sends."""
+"""A LangSmith server on loopback that keeps the runs and feedback that the real client sends, and has experiments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from email.parser import BytesParser
 from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,6 +25,9 @@ _INFO = {
         "scale_up_qsize_trigger": 1000,
     }
 }
+
+_TENANT = "5f0c5a1c-0000-4000-8000-000000000000"
+_TENANCY = {"tenant_id": _TENANT, "display_name": "laya"}
 
 
 @dataclass
@@ -84,10 +88,12 @@ class LangSmithServer:
 
     def __init__(self) -> None:
         self._runs: dict[str, TracedRun] = {}
+        self._feedback: list[dict[str, Any]] = []
+        self._experiment: dict[str, Any] = {}
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = False
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
@@ -99,6 +105,11 @@ class LangSmithServer:
         with self._lock:
             return list(self._runs.values())
 
+    def feedback(self) -> list[dict[str, Any]]:
+        """The feedback so far, in order of arrival."""
+        with self._lock:
+            return list(self._feedback)
+
     def __enter__(self) -> LangSmithServer:
         self._thread.start()
         return self
@@ -108,14 +119,36 @@ class LangSmithServer:
         self._server.server_close()
         self._thread.join()
 
-    def _take(self, content_type: str, body: bytes) -> None:
+    def _take(self, path: str, content_type: str, body: bytes) -> dict[str, Any]:
+        """Keep what was posted; the answer."""
+        if path.startswith("/runs/multipart"):
+            self._take_parts(content_type, body)
+            return {}
+        posted = json.loads(body)
+        if path.startswith("/sessions"):
+            return self._session(posted)
+        if path.startswith("/feedback"):
+            with self._lock:
+                self._feedback.append(posted)
+        return posted
+
+    def _session(self, posted: dict[str, Any]) -> dict[str, Any]:
+        """An experiment that was made or changed: the server has one."""
+        with self._lock:
+            self._experiment |= {key: value for key, value in posted.items() if value is not None}
+            return {"start_time": datetime.now(UTC).isoformat(), "tenant_id": _TENANT, **self._experiment}
+
+    def _take_parts(self, content_type: str, body: bytes) -> None:
         parsed = BytesParser(policy=HTTP).parsebytes(b"Content-Type: " + content_type.encode() + b"\r\n\r\n" + body)
         with self._lock:
             for part in parsed.iter_parts():
-                # post.<id>, patch.<id>, post.<id>.inputs, ...
-                _, run_id, *names = part.get_param("name", header="content-disposition").split(".")
-                run = self._runs.setdefault(run_id, TracedRun(run_id))
+                # post.<id>, patch.<id>, post.<id>.inputs, feedback.<id>, ...
+                kind, run_id, *names = part.get_param("name", header="content-disposition").split(".")
                 value = json.loads(part.get_payload(decode=True))
+                if kind == "feedback":
+                    self._feedback.append(value)
+                    continue
+                run = self._runs.setdefault(run_id, TracedRun(run_id))
                 if names:
                     run.fields[names[0]] = value
                 else:
@@ -124,12 +157,15 @@ class LangSmithServer:
     def _handler(server) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self._answer(200, _INFO)
+                self._answer(200, _answer_to(self.path))
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                server._take(self.headers["Content-Type"], body)
-                self._answer(202, {})
+                self._answer(202, server._take(self.path, self.headers["Content-Type"], body))
+
+            def do_PATCH(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                self._answer(200, server._session(json.loads(body)))
 
             def _answer(self, status: int, value: Any) -> None:
                 payload = json.dumps(value).encode()
@@ -142,6 +178,13 @@ class LangSmithServer:
             def log_message(self, *_: object) -> None: ...
 
         return Handler
+
+
+def _answer_to(path: str) -> dict[str, Any]:
+    if path.startswith("/datasets/"):
+        dataset_id = path.removeprefix("/datasets/").partition("?")[0]
+        return {"id": dataset_id, "name": "questions", "created_at": datetime.now(UTC).isoformat(), **_TENANCY}
+    return {**_INFO, "id": _TENANT, **_TENANCY}
 
 
 class Traces:

@@ -192,6 +192,71 @@ async def test_async_calls_leave_the_loop_free() -> None:
     assert runner.thread != threading.get_ident()
 
 
+class OnTheLoop:
+    """Async calls of a runner's own."""
+
+    predict: Any
+    predict_batch: Any
+
+    async def apredict(self, state: Any, questions: Any, **options: Any) -> Any:
+        await asyncio.sleep(0)
+        self.thread = threading.get_ident()
+        return self.predict(state, questions, **options)
+
+    async def apredict_batch(self, *args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0)
+        self.thread = threading.get_ident()
+        return self.predict_batch(*args, **options)
+
+
+class Awaited(OnTheLoop, Many):
+    """A runner that takes states."""
+
+
+class AwaitedHooked(OnTheLoop, Hooked):
+    """A runner with a context for each request."""
+
+
+async def test_a_runner_that_can_be_awaited_is() -> None:
+    """In place of a thread, with what the blocking call would get."""
+
+    async def never(*args: Any) -> Any:
+        raise AssertionError("offloaded")
+
+    runner = Awaited()
+    decisions = Decisions(runner, QUESTIONS, CallOptions(max_len=64, batch_size=2))
+    one = await decisions.aone("abc", offload=never)
+    many = await decisions.amany(["a", "bb"], offload=never)
+    assert runner.asked == [
+        ("abc", QUESTIONS, {"max_len": 64}),
+        (["a", "bb"], QUESTIONS, {"max_len": 64, "batch_size": 2}),
+    ]
+    assert runner.thread == threading.get_ident()
+    assert one.run_id == "own-1" and [d.batch_index for d in many] == [0, 1]
+
+
+async def test_awaited_calls_find_their_run_ids() -> None:
+    """Each of its own, also of a call that fails."""
+    runner = AwaitedHooked()
+    decisions = await Decisions(runner, QUESTIONS).amany(["a", "b"])
+    assert [d.run_id for d in decisions] == [ctx.run_id for ctx in runner.contexts]
+
+    def fail(ctx: PredictContext) -> None:
+        raise OSError("no")
+
+    capture = RunCapture()
+    with pytest.raises(OSError, match="no"):
+        await Decisions(runner, QUESTIONS, CallOptions(on_predict_end=[fail])).aone("a", capture)
+    assert capture.run_id == runner.contexts[0].run_id
+
+
+async def test_awaited_states_without_batches_go_one_by_one() -> None:
+    """And no states ask nothing."""
+    runner = OneByOne()
+    assert len(await Decisions(runner, QUESTIONS).amany(["a", "b"])) == 2
+    assert await Decisions(Awaited(), QUESTIONS).amany([]) == []
+
+
 def test_a_result_is_read_as_values_and_usage() -> None:
     """The total is the sum where the result has none."""
     decision = Decision(result_for("12345"))

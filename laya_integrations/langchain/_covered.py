@@ -1,0 +1,110 @@
+"""Tell a laya call that a run stands for already from one that needs a run of its own.
+
+A runnable opens a run and then calls laya, whose hooks see that call, and may make further ones inside it.
+`covering` marks the runnable's own call for them; the mark follows the context into threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from laya.hooks import HookRegistry, PredictContext
+from laya_integrations._decisions import Decisions, RequestsRunner, RunCapture, StatesRunner
+
+_current: ContextVar[Cover | None] = ContextVar("laya_langchain_cover", default=None)
+
+
+class Cover:
+    """One laya call made inside runs that stand for it. Thread-safe."""
+
+    def __init__(self, decisions: Decisions, calls: int, capture: RunCapture) -> None:
+        self._runner = decisions.runner
+        self._questions = decisions.questions
+        self._capture = capture
+        self._left = calls
+        self._own: set[str] = set()
+        self._parted: set[str] = set()
+        """The Router calls whose agent was seen."""
+        self._lock = threading.Lock()
+
+    def covers(self, ctx: PredictContext) -> bool | None:
+        """Whether `ctx` is the call itself, or the part of it that an agent does for a Router.
+
+        None where that shows at the call's end only: it asks the same runner something else, which an earlier
+        hook may have written into the call, or may be asking by itself.
+        """
+        with self._lock:
+            if ctx.run_id in self._own or ctx.run_id in self._capture.contexts:
+                return True
+            if not isinstance(self._runner, HookRegistry):
+                # Whatever it wraps, its answer stands for.
+                return bool(ctx.questions == self._questions)
+            if (ctx.agent if ctx.router is None else ctx.router) is self._runner:
+                return self._takes(ctx)
+            outer = parts_of([o for o in self._capture.contexts.values() if o.run_id not in self._parted], ctx)
+            if outer:
+                self._own.add(ctx.run_id)
+                self._parted.update(router_ctx.run_id for router_ctx in outer)
+            return bool(outer)
+
+    def covered(self, ctx: PredictContext) -> bool:
+        """At the end of a call for which `covers` said None."""
+        return ctx.run_id in self._capture.contexts or (ctx.error is not None and self._left > 0)
+
+    def _takes(self, ctx: PredictContext) -> bool | None:
+        if not self._left:
+            return False
+        if ctx.questions != self._questions:
+            return None
+        self._left -= 1
+        self._own.add(ctx.run_id)
+        return True
+
+
+@contextmanager
+def covering(decisions: Decisions, calls: int, capture: RunCapture) -> Iterator[None]:
+    """Mark the laya call inside the block, with its `calls` hook contexts, as one that has its runs."""
+    token = _current.set(Cover(decisions, calls, capture))
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def hook_contexts(runner: Any, states: list[Any]) -> int:
+    """How many contexts the hooks see of a call about many states: one where they are one batch."""
+    match runner:
+        case RequestsRunner():
+            return len(states)
+        case StatesRunner():
+            return 1
+        case _:
+            return len(states)
+
+
+def current_cover() -> Cover | None:
+    """The cover of this context, if a runnable's laya call is running in it."""
+    return _current.get()
+
+
+def parts_of(outer: Iterable[PredictContext], inner: PredictContext) -> list[PredictContext]:
+    """Which Router calls an agent's call is made for: those with its states, or else the first that fits.
+
+    A Router hands an agent the very states and questions that its hooks saw; only a long state comes as its
+    windows.
+    """
+    if inner.router is not None:
+        return []
+    fitting = [o for o in outer if o.router is not None and o.agent is inner.agent and o.questions == inner.questions]
+    states = {id(state) for state in states_of(inner)}
+    return [o for o in fitting if any(id(state) in states for state in states_of(o))] or fitting[:1]
+
+
+def states_of(ctx: PredictContext) -> list[Any]:
+    """The call's states; before laya has checked them, anything can stand there."""
+    states: Any = ctx.states
+    return list(states) if isinstance(states, list | tuple) else [states]
