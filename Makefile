@@ -71,6 +71,7 @@ check: lint types test ## what a change must pass: lint, types and tests
 
 constraints: ## resolve the dependencies anew, in an environment of its own, and rewrite constraints.txt
 	@$(call make_environment,.venv-resolve)
+	.venv-resolve/bin/python $(PIP_INSTALL) --upgrade pip
 	.venv-resolve/bin/python $(PIP_INSTALL) $(TORCH_FROM)
 	.venv-resolve/bin/python $(PIP_INSTALL) --editable '.[all,dev]'
 	{ sed '/^[^#]/,$$d' constraints.txt; \
