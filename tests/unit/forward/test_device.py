@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from laya._forward.device import Precision, choose_device, choose_precision, pass_cost
+from laya._forward.device import Precision, _bf16_pays_on_cpu, choose_device, choose_precision, pass_cost
 from laya.errors import OptionError
 
 CPU = torch.device("cpu")
@@ -71,13 +71,18 @@ def test_a_cpu_computes_in_f32() -> None:
     assert choose_precision(CPU, "bf16", fast=False) == Precision(torch.float32, None)
 
 
-@pytest.mark.parametrize(("has_bf16", "weights"), [(True, torch.bfloat16), (False, torch.float32)])
-def test_fast_needs_a_cpu_with_bf16_instructions(
-    monkeypatch: pytest.MonkeyPatch, has_bf16: bool, weights: torch.dtype
+@pytest.mark.parametrize(("narrow_seconds", "weights"), [(0.5, torch.bfloat16), (1.0, torch.float32)])
+def test_fast_needs_a_cpu_that_is_faster_in_bf16(
+    monkeypatch: pytest.MonkeyPatch, narrow_seconds: float, weights: torch.dtype
 ) -> None:
-    """Emulated bf16 is slower than F32."""
-    monkeypatch.setattr("laya._forward.device._cpu_has_bf16", lambda: has_bf16)
-    assert choose_precision(CPU, "bf16", fast=True) == Precision(weights, None)
+    """Emulated bf16 is slower than F32, so both are timed."""
+    seconds = {torch.bfloat16: narrow_seconds, torch.float32: 1.0}
+    monkeypatch.setattr("laya._forward.device._product_seconds", lambda x, weight: seconds[weight.dtype])
+    _bf16_pays_on_cpu.cache_clear()
+    try:
+        assert choose_precision(CPU, "bf16", fast=True) == Precision(weights, None)
+    finally:
+        _bf16_pays_on_cpu.cache_clear()
 
 
 @pytest.mark.parametrize(
