@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
+from laya._aside import Aside, detached
+from laya._inference import AsyncRun, EngineInference, Prepared
 from laya._lifecycle import CallHooks, HookedRuntime
 from laya._long_state import LongState
 from laya._lowering import lower_questions
 from laya._pipeline.calibration import Temperatures, language_key, parse_lang_temperatures
 from laya._pipeline.engine import BatchOptions, Engine
 from laya._pipeline.windows import check_window_options
+from laya._sharing import SharedPasses, parse_window
 from laya.errors import HookError, LayaError, OptionError
 from laya.hooks import PredictContext
 
@@ -40,6 +44,10 @@ class BaseAgent(HookedRuntime):
     - `min_confidence`: a number in [0, 1], or `{bucket: number}`; answers whose `answer_confidence` is lower are
       marked `low_confidence`, and every answer reports `abstention` and `abstention_threshold`.
     - `lang`: a language code; it selects the `lang_temperatures` given for that language, if any.
+
+    `apredict` and `apredict_batch` are for asyncio. Nothing of them blocks the event loop: hooks, and what is
+    computed, run in threads, in a copy of the caller's context variables. A task that is cancelled gets its
+    `CancelledError` at once, and so do the hooks, as `ctx.error`.
     """
 
     def __init__(
@@ -49,9 +57,16 @@ class BaseAgent(HookedRuntime):
         hooks: CallHooks = CallHooks(),  # noqa: B008 - frozen
         hooks_concurrent: bool = True,
         lang_temperatures: Mapping[str, Mapping[str, Any]] | None = None,
+        batch_window_ms: float | None = None,
     ) -> None:
         super().__init__(hooks, hooks_concurrent)
         self._engine: Engine | None = engine
+        window = parse_window(batch_window_ms)
+        self._shared: SharedPasses | None = (
+            None if window is None else SharedPasses(engine.run_together, window, engine.forward.cost.budget)
+        )
+        self.batch_window_ms = batch_window_ms
+        """Milliseconds in which calls gather to share passes; None where each has its own."""
         self._lang_temperatures = parse_lang_temperatures(lang_temperatures, engine.temperatures)
         self.model_id = model_id
         """The path or Hub id that the agent was loaded from."""
@@ -87,7 +102,7 @@ class BaseAgent(HookedRuntime):
         `TypeError`) for a state that is None or can't be written as JSON, and whatever a hook raises.
         """
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
-        ctx = self._run([state], questions, call, (max_len, head_max_len), BatchOptions(), min_confidence, lang)
+        ctx = self._run(BatchOptions(), [state], questions, call, (max_len, head_max_len), min_confidence, lang)
         return _single(ctx)
 
     predict = system_one
@@ -118,7 +133,51 @@ class BaseAgent(HookedRuntime):
         """
         options = BatchOptions(check_batch_size(batch_size), bool(sort_by_length), show_progress)
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
-        ctx = self._run(states, questions, call, (max_len, head_max_len), options, min_confidence, lang)
+        ctx = self._run(options, states, questions, call, (max_len, head_max_len), min_confidence, lang)
+        return ctx.results  # type: ignore[return-value]
+
+    async def apredict(
+        self,
+        state: Any,
+        questions: Any,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+        lang: str | None = None,
+    ) -> Result:
+        """`predict` for asyncio. With a `batch_window_ms`, calls that wait for a shared pass take no thread."""
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
+        budgets = (max_len, head_max_len)
+        return _single(await self._arun(BatchOptions(), [state], questions, call, budgets, min_confidence, lang))
+
+    async def apredict_batch(
+        self,
+        states: list[Any] | tuple[Any, ...],
+        questions: Any,
+        batch_size: int | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        sort_by_length: bool = False,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+        lang: str | None = None,
+        show_progress: bool = False,
+    ) -> list[Result]:
+        """`predict_batch` for asyncio; cancelled, it ends before its next pass."""
+        options = BatchOptions(check_batch_size(batch_size), bool(sort_by_length), show_progress)
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
+        ctx = await self._arun(options, states, questions, call, (max_len, head_max_len), min_confidence, lang)
         return ctx.results  # type: ignore[return-value]
 
     def predict_long(
@@ -193,7 +252,7 @@ class BaseAgent(HookedRuntime):
 
     def close(self) -> None:
         """Let go of the model; calls that are running end normally, later ones raise `LayaError`."""
-        self._engine = None
+        self._engine = self._shared = None
 
     def __enter__(self) -> Self:
         return self
@@ -201,26 +260,32 @@ class BaseAgent(HookedRuntime):
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(
+    def _run(self, options: BatchOptions, *call: Any) -> PredictContext:
+        """Run a call to its end; `call` are the further arguments of `_prepare`."""
+        (ctx,) = self._prepare(options, *call).run()
+        return ctx
+
+    async def _arun(self, options: BatchOptions, *call: Any) -> PredictContext:
+        """`_run`, off the event loop."""
+        aside = Aside()
+        prepare = partial(self._prepare, replace(options, before_pass=aside.check), *call)
+        (ctx,) = await detached(AsyncRun(aside, prepare).finish())
+        return ctx
+
+    def _prepare(
         self,
+        options: BatchOptions,
         states: Any,
         questions: Any,
         call: CallHooks,
         budgets: Budgets,
-        options: BatchOptions,
         min_confidence: Any,
         lang: str | None,
-    ) -> PredictContext:
+    ) -> Prepared:
         lifecycle = self._lifecycle(call, min_confidence)
-        engine, temperatures = self._open_engine(), self.temperatures(lang)
+        inference = EngineInference(self._open_engine(), self._shared, options, self.temperatures(lang))
         ctx = self._context(states, lower_questions(questions, strict=False), budgets)
-
-        def infer(pending: list[PredictContext]) -> None:
-            for ctx in pending:
-                self._infer(engine, ctx, options, temperatures)
-
-        lifecycle.run([ctx], infer)
-        return ctx
+        return Prepared(lifecycle, [ctx], inference)
 
     def _run_long(
         self,
@@ -234,16 +299,15 @@ class BaseAgent(HookedRuntime):
         lang: str | None,
     ) -> Result:
         lifecycle = self._lifecycle(call, min_confidence)
-        engine, temperatures = self._open_engine(), self.temperatures(lang)
-        lowered = lower_questions(questions)
+        engine, lowered = self._open_engine(), lower_questions(questions)
         scan = LongState.plan(engine, state, lowered, budgets, *scan_options)
         ctx = self._context(scan.states, lowered, budgets)
+        check = partial(scan.check_room, engine)
+        inference = EngineInference(engine, self._shared, options, self.temperatures(lang), check)
 
         def infer(pending: list[PredictContext]) -> None:
-            for ctx in pending:
-                scan.check_room(engine, ctx)
-                self._infer(engine, ctx, options, temperatures)
-                scan.scored = len(ctx.states)
+            inference.infer(pending)
+            scan.scored = sum(len(ctx.states) for ctx in pending)
 
         # The gate belongs to the answers returned; over several windows those are put together after the hooks.
         gate = lifecycle.gate
@@ -257,16 +321,6 @@ class BaseAgent(HookedRuntime):
         return PredictContext(
             states, questions, model=self.model_id, agent=self, max_len=budgets[0], head_max_len=budgets[1]
         )
-
-    def _infer(
-        self, engine: Engine, ctx: PredictContext, options: BatchOptions, temperatures: Temperatures | None
-    ) -> None:
-        # A start hook may have put models where dicts were.
-        questions = lower_questions(ctx.questions)
-        results = engine.infer(ctx.states, questions, (ctx.max_len, ctx.head_max_len), options, temperatures)
-        for result in results:
-            result["run_id"] = ctx.run_id
-        ctx.results = results
 
     def _open_engine(self) -> Engine:
         engine = self._engine

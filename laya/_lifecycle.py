@@ -40,20 +40,32 @@ class Lifecycle:
     policy: HookPolicy
     gate: ConfidenceGate | None = None
 
-    def run(self, contexts: Iterable[PredictContext], infer: Infer) -> None:
-        """Start in order, infer what no hook answered, end in reverse order.
+    def run(self, contexts: Iterable[PredictContext], infer: Infer) -> list[PredictContext]:
+        """Start in order, infer what no hook answered, end in reverse order; return the contexts.
 
         Raises the first failure. An end hook's error is raised after all contexts have ended.
         """
         started: list[PredictContext] = []
         try:
-            for ctx in contexts:
-                started.append(ctx)
-                self.emit("on_predict_start", ctx)
-            infer([ctx for ctx in started if ctx.results is None])
+            infer(self.start(contexts, started))
         except BaseException as error:
             self.fail(started, error)
             raise
+        self.end(started)
+        return started
+
+    def start(self, contexts: Iterable[PredictContext], started: list[PredictContext]) -> list[PredictContext]:
+        """Start contexts in order, noting each in `started` first; return those that no hook answered.
+
+        The caller ends them all, by `fail` or `end`, also where this raises.
+        """
+        for ctx in contexts:
+            started.append(ctx)
+            self.emit("on_predict_start", ctx)
+        return [ctx for ctx in started if ctx.results is None]
+
+    def end(self, started: Sequence[PredictContext]) -> None:
+        """End contexts that were answered, in reverse order; raises the first failure after all have ended."""
         first: BaseException | None = None
         for ctx in reversed(started):
             try:

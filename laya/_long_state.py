@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from laya._lowering import lower_questions
-from laya._pipeline.engine import Engine, empty_result
+from laya._pipeline.engine import Engine
+from laya._pipeline.rows import empty_result
 from laya._pipeline.states import check_states, state_text
 from laya._pipeline.windows import Window, merge_windows, plan_windows
 from laya.errors import OptionError

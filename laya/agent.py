@@ -12,12 +12,12 @@ from laya._base_agent import BaseAgent
 from laya._checkpoints.config import load_config, load_encoder_config, load_tokenizer_names
 from laya._checkpoints.source import resolve_checkpoint
 from laya._forward.device import choose_device
-from laya._forward.network import parameter_count
 from laya._forward.torch_forward import TorchForward
 from laya._lifecycle import CallHooks
 from laya._pipeline.calibration import check_lang_temperatures
 from laya._pipeline.engine import Engine
 from laya._pipeline.tokenizer import TextTokenizer
+from laya._sharing import parse_window
 
 DEFAULT_MODEL = "convaiinnovations/laya"
 
@@ -38,6 +38,9 @@ class Agent(BaseAgent):
         expected_sha256: `{file: digest}`, compared before any file is parsed.
         lang_temperatures: For calls with `lang=`: `{language: {"temperature": [choice, score, noul],
             "temperature_by_options": {bucket: t}}}`, either key or both, as in `rl_agent_config.json`.
+        batch_window_ms: Calls from different threads or tasks that arrive within so many milliseconds share
+            passes, whatever they ask; a call that comes alone is that much slower. 0 shares only what gathers
+            while a pass runs. None for passes of each call's own, as calls with a `batch_size` always have.
 
     In a forked process a prediction on the CPU uses one thread; an agent is not pickled, load one in each process.
 
@@ -62,9 +65,11 @@ class Agent(BaseAgent):
         revision: str | None = None,
         expected_sha256: Mapping[str, str] | None = None,
         lang_temperatures: Mapping[str, Mapping[str, Any]] | None = None,
+        batch_window_ms: float | None = None,
     ) -> None:
         installed = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         installed.check()
+        parse_window(batch_window_ms)
         chosen = choose_device(device)
         files = resolve_checkpoint(
             model_id_or_path,
@@ -80,11 +85,12 @@ class Agent(BaseAgent):
         tokenizer.check_vocabulary(load_encoder_config(files.encoder_config).get("vocab_size"), files.tokenizer)
         forward = TorchForward.load(files, config, chosen, fast, compile)
         model_id = os.fspath(model_id_or_path)
-        super().__init__(Engine(tokenizer, forward, config), model_id, installed, hooks_concurrent, lang_temperatures)
+        engine = Engine(tokenizer, forward, config)
+        super().__init__(engine, model_id, installed, hooks_concurrent, lang_temperatures, batch_window_ms)
         self.device = chosen
         self.subfolder = subfolder
         self.revision = files.revision
-        self._weights = f"{parameter_count(forward.network) / 1e6:.1f}M parameters, {forward.precision}"
+        self._weights = f"{forward.parameters / 1e6:.1f}M parameters, {forward.precision}"
 
     def __repr__(self) -> str:
         where = self.model_id if self.subfolder is None else f"{self.model_id}/{self.subfolder}"
@@ -114,6 +120,7 @@ def load(
     revision: str | None = None,
     expected_sha256: Mapping[str, str] | None = None,
     lang_temperatures: Mapping[str, Mapping[str, Any]] | None = None,
+    batch_window_ms: float | None = None,
 ) -> Agent:
     """Load an agent; the arguments are those of `Agent`."""
     return Agent(
@@ -132,4 +139,5 @@ def load(
         revision=revision,
         expected_sha256=expected_sha256,
         lang_temperatures=lang_temperatures,
+        batch_window_ms=batch_window_ms,
     )

@@ -15,6 +15,7 @@ from laya._lifecycle import CallHooks
 from laya._pipeline.calibration import check_lang_temperatures
 from laya._pipeline.engine import Engine
 from laya._pipeline.tokenizer import TextTokenizer
+from laya._sharing import parse_window
 from laya.errors import CheckpointFormatError, CheckpointNotFoundError, OptionError
 
 
@@ -31,7 +32,7 @@ class ONNXAgent(BaseAgent):
         expected_sha256: `{file: digest}`, as for `Agent`; weights are those that the export was made of.
         providers: onnxruntime execution providers, best first; None takes CUDA, ROCm, MIGraphX, DirectML or the
             CPU, the first that is there. One that isn't is a `RuntimeWarning`.
-        lang_temperatures: As for `Agent`.
+        lang_temperatures, batch_window_ms: As for `Agent`.
 
     A file made by `laya.export_onnx` records the digests of its checkpoint: another one's configuration, tokenizer
     or weights beside it are a `CheckpointIntegrityError`. A file of other origin is taken as it is.
@@ -54,6 +55,7 @@ class ONNXAgent(BaseAgent):
         expected_sha256: Mapping[str, str] | None = None,
         providers: str | Sequence[str | tuple[str, dict[str, Any]]] | None = None,
         lang_temperatures: Mapping[str, Mapping[str, float]] | None = None,
+        batch_window_ms: float | None = None,
     ) -> None:
         # Here, not above: the class can be imported and named without the extra.
         from laya._forward.onnx_forward import OnnxForward, choose_providers
@@ -61,6 +63,7 @@ class ONNXAgent(BaseAgent):
 
         installed = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         installed.check()
+        parse_window(batch_window_ms)
         check_lang_temperatures(lang_temperatures)
         chosen = choose_providers(providers)
         wanted = _parse_path(onnx_path)
@@ -85,7 +88,8 @@ class ONNXAgent(BaseAgent):
                 path=path,
             )
         model_id = os.fspath(model_id_or_path)
-        super().__init__(Engine(tokenizer, forward, config), model_id, installed, hooks_concurrent, lang_temperatures)
+        engine = Engine(tokenizer, forward, config)
+        super().__init__(engine, model_id, installed, hooks_concurrent, lang_temperatures, batch_window_ms)
         self.subfolder = subfolder
         self.revision = files.revision
         self.onnx_path = path

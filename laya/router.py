@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
-from laya._agent_calls import Predict, language_of, predict_batch, predict_long, system_one
+from laya._agent_calls import (
+    AsyncPredict,
+    Predict,
+    apredict,
+    apredict_batch,
+    language_of,
+    predict_batch,
+    predict_long,
+    system_one,
+)
+from laya._aside import Aside, detached
 from laya._base_agent import BaseAgent, check_batch_size
 from laya._checkpoints.catalog import ATTACHED, Catalog, Source, SourceLike
 from laya._checkpoints.residency import Residency
+from laya._inference import AsyncRun, Prepared
 from laya._lifecycle import CallHooks, HookedRuntime, Lifecycle
 from laya._lowering import lower_questions
-from laya._requests import Request, group_contexts, parse_requests
+from laya._requests import Request, parse_requests
+from laya._routed_inference import RoutedInference
 from laya._routing.rules import RouteDecision, route
-from laya.errors import LayaError, OptionError, StateError
+from laya.errors import LayaError, OptionError
 from laya.hooks import PredictContext
 
 if TYPE_CHECKING:
@@ -43,7 +55,7 @@ class Router(HookedRuntime):
         agent_options: Further keyword arguments for each `Agent` that is built.
 
     Every prediction takes the routing arguments `model` (a name or alias), `task`, `lang` and `lang_guess`, and
-    beside them the arguments of an agent's calls.
+    beside them the arguments of an agent's calls. `apredict` and `apredict_batch` are for asyncio, as an agent's are.
     """
 
     def __init__(
@@ -140,14 +152,39 @@ class Router(HookedRuntime):
 
         Raises as `Agent.predict` does, and `OptionError` (a `ValueError`) for an unknown `model` or `task`.
         """
-        lifecycle = self._lifecycle(
-            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
-        )
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
-        ctx = self._run_one(request, lifecycle, system_one)
-        return ctx.results[0]  # type: ignore[index, return-value]
+        (ctx,) = self._prepare_one(request, call, min_confidence, system_one).run()
+        return _first(ctx)  # type: ignore[no-any-return]
 
     system_one = predict
+
+    async def apredict(
+        self,
+        state: Any,
+        questions: Any,
+        model: str | None = None,
+        task: str | None = None,
+        lang: str | None = None,
+        lang_guess: str | Callable[[Any], str | None] | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        max_len: int | None = None,
+        head_max_len: int | None = None,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+    ) -> Result:
+        """`predict` for asyncio; routing and loading run in a thread, too."""
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
+        request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
+        aside = Aside()
+        ask = partial(apredict, context=aside.context)
+        prepare = partial(self._prepare_one, request, call, min_confidence, system_one, ask)
+        (ctx,) = await detached(AsyncRun(aside, prepare).finish())
+        return _first(ctx)  # type: ignore[no-any-return]
 
     def predict_batch(
         self,
@@ -173,24 +210,33 @@ class Router(HookedRuntime):
         lifecycle = self._lifecycle(
             CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
         )
-        routed = [
-            (request, self._decide(request, ctx, lifecycle), ctx.run_id)
-            for request in parse_requests(requests, lang)
-            for ctx in [PredictContext([request.state], request.questions, router=self)]
-        ]
-        by_model: dict[str, list[int]] = {}
-        for index, (_, decision, _) in enumerate(routed):
-            by_model.setdefault(decision["model"], []).append(index)
+        routed = self._route_all(requests, lang, lifecycle)
         results: dict[int, Any] = {}
-        for name, members in by_model.items():
-            agent = self._load(name, lifecycle, routed[members[0]][2])
-            contexts = [self._context(*routed[index], name, agent) for index in members]
-            languages = {
-                ctx: language_of(agent, routed[index][0].lang) for ctx, index in zip(contexts, members, strict=True)
-            }
-            self._run(contexts, languages, lifecycle, partial(predict_batch, batch_size=size))
-            results |= {index: _first(ctx) for index, ctx in zip(members, contexts, strict=True)}
+        for members in _by_model(routed):
+            group = self._prepare_group(members, lifecycle, partial(predict_batch, batch_size=size))
+            results |= _results(members, group.run())
+            del group  # it has the agent, which may have to make room for the next
         return [results[index] for index in range(len(routed))]
+
+    async def apredict_batch(
+        self,
+        requests: Sequence[Mapping[str, Any]],
+        batch_size: int | None = None,
+        hooks: Any = None,
+        on_predict_start: Any = None,
+        on_predict_end: Any = None,
+        hooks_raise: bool | None = None,
+        hooks_timeout: float | None = None,
+        *,
+        min_confidence: float | Mapping[str, float] | None = None,
+        lang: str | None = None,
+    ) -> list[Result]:
+        """`predict_batch` for asyncio; routing and loading run in a thread, too."""
+        size = check_batch_size(batch_size)
+        lifecycle = self._lifecycle(
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
+        )
+        return await detached(self._apredict_all(Aside(), requests, size, lang, lifecycle))
 
     def predict_long(
         self,
@@ -218,18 +264,16 @@ class Router(HookedRuntime):
 
         Router hooks see the state, the hooks of the agent itself see the windows.
         """
-        lifecycle = self._lifecycle(
-            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
-        )
+        call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
         scan = {"window": window, "stride": stride, "aggregate": aggregate, "batch_size": batch_size}
         inferred: list[bool] = []
 
-        def predict(*call: Any) -> list[Any]:
+        def predict(*asked: Any) -> list[Any]:
             inferred.append(True)
-            return predict_long(*call, scan=scan)
+            return predict_long(*asked, scan=scan)
 
-        ctx = self._run_one(request, lifecycle, predict)
+        (ctx,) = self._prepare_one(request, call, min_confidence, predict).run()
         result = _first(ctx)
         if not inferred:  # a hook's payload reads as no window, on a copy
             result = {**result, "usage": {**(result.get("usage") or {}), "windows": 0}}
@@ -375,8 +419,16 @@ class Router(HookedRuntime):
             head_max_len=request.head_max_len,
         )
 
-    def _run_one(self, request: Request, lifecycle: Lifecycle, predict: Predict) -> PredictContext:
-        """One request from routing to its end; a failure before the start hooks ends the call as well."""
+    def _prepare_one(
+        self,
+        request: Request,
+        call: CallHooks,
+        min_confidence: Any,
+        predict: Predict,
+        ask: AsyncPredict | None = None,
+    ) -> Prepared:
+        """Route one request and load its checkpoint; a failure there ends the call as well."""
+        lifecycle = self._lifecycle(call, min_confidence)
         request.check()
         routing = PredictContext([request.state], request.questions, router=self)
         try:
@@ -387,55 +439,61 @@ class Router(HookedRuntime):
             lifecycle.fail([routing], error)
             raise
         ctx = self._context(request, decision, routing.run_id, decision["model"], agent)
-        self._run([ctx], {ctx: request.lang}, lifecycle, predict)
-        _first(ctx)
-        return ctx
+        inference = RoutedInference.of([ctx], {ctx: request.lang}, predict, ask)
+        return Prepared(lifecycle, inference.starting(), inference)
 
-    def _run(
-        self,
-        contexts: list[PredictContext],
-        languages: Mapping[PredictContext, str | None],
-        lifecycle: Lifecycle,
-        predict: Predict,
-    ) -> None:
-        """Run one checkpoint's contexts: start hooks, shared passes, end hooks."""
-        # Hooks may write to every field of a context, `run_id` and `decision` too: it is its own key.
-        routings = {ctx: dict(ctx.decision or {}) for ctx in contexts}
-        agent = contexts[0].agent
+    def _route_all(self, requests: Any, lang: str | None, lifecycle: Lifecycle) -> list[_Routed]:
+        """Check and route every request; nothing is loaded."""
+        routed = []
+        for index, request in enumerate(parse_requests(requests, lang)):
+            ctx = PredictContext([request.state], request.questions, router=self)
+            routed.append(_Routed(index, request, self._decide(request, ctx, lifecycle), ctx.run_id))
+        return routed
 
-        def starting() -> Iterator[PredictContext]:
-            for ctx in contexts:
-                ctx.started_at = time.perf_counter()
-                yield ctx
+    def _prepare_group(
+        self, members: Sequence[_Routed], lifecycle: Lifecycle, predict: Predict, ask: AsyncPredict | None = None
+    ) -> Prepared:
+        """Load the checkpoint that these requests were routed to."""
+        name = members[0].decision["model"]
+        agent = self._load(name, lifecycle, members[0].run_id)
+        contexts = [self._context(one.request, one.decision, one.run_id, name, agent) for one in members]
+        languages = {ctx: language_of(agent, one.request.lang) for ctx, one in zip(contexts, members, strict=True)}
+        inference = RoutedInference.of(contexts, languages, predict, ask)
+        return Prepared(lifecycle, inference.starting(), inference)
 
-        def infer(pending: list[PredictContext]) -> None:
-            for group in group_contexts(pending, languages):
-                states = [_first_state(ctx) for ctx in group]
-                questions = lower_questions(group[0].questions)
-                budgets = (group[0].max_len, group[0].head_max_len)
-                results = predict(agent, states, questions, budgets, languages[group[0]])
-                for ctx, result in zip(group, results, strict=True):
-                    ctx.results = [{**result, "run_id": ctx.run_id, "routing": dict(routings[ctx])}]
-            for ctx in contexts:
-                _add_routing(ctx, routings[ctx])
-
-        lifecycle.run(starting(), infer)
-
-
-def _first_state(ctx: PredictContext) -> Any:
-    if not isinstance(ctx.states, list | tuple):
-        raise StateError(f"ctx.states must be a list or tuple of one state, got {type(ctx.states).__name__}")
-    if not ctx.states:
-        raise StateError("a start hook left a call without a state; give ctx.states one state")
-    return ctx.states[0]
+    async def _apredict_all(
+        self, aside: Aside, requests: Any, size: int | None, lang: str | None, lifecycle: Lifecycle
+    ) -> list[Any]:
+        routed = await aside(partial(self._route_all, requests, lang, lifecycle))
+        predict = partial(predict_batch, batch_size=size)
+        ask = partial(apredict_batch, batch_size=size, context=aside.context)
+        results: dict[int, Any] = {}
+        for members in _by_model(routed):
+            prepare = partial(self._prepare_group, members, lifecycle, predict, ask)
+            results |= _results(members, await AsyncRun(aside, prepare).finish())
+        return [results[index] for index in range(len(routed))]
 
 
-def _add_routing(ctx: PredictContext, routing: dict[str, Any]) -> None:
-    """Give a hook's payload its routing, on a copy, unless it has one."""
-    if ctx.results is not None:
-        ctx.results = [
-            result if "routing" in result else {**result, "routing": dict(routing)} for result in ctx.results
-        ]
+@dataclass(frozen=True, slots=True)
+class _Routed:
+    """One request of a batch, and where it goes."""
+
+    index: int
+    request: Request
+    decision: RouteDecision
+    run_id: str
+
+
+def _by_model(routed: Iterable[_Routed]) -> list[list[_Routed]]:
+    """The requests of each checkpoint, in order of first appearance."""
+    groups: dict[str, list[_Routed]] = {}
+    for one in routed:
+        groups.setdefault(one.decision["model"], []).append(one)
+    return list(groups.values())
+
+
+def _results(members: Sequence[_Routed], contexts: Sequence[PredictContext]) -> dict[int, Any]:
+    return {member.index: _first(ctx) for member, ctx in zip(members, contexts, strict=True)}
 
 
 def _first(ctx: PredictContext) -> Any:

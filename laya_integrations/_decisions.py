@@ -41,6 +41,15 @@ class RequestsRunner(Runner, Protocol):
     def predict_batch(self, requests: Any, **options: Any) -> Any: ...
 
 
+@runtime_checkable
+class AsyncRunner(Runner, Protocol):
+    """A runner that can be awaited; it keeps blocking work off the event loop, with the caller's context variables."""
+
+    def apredict(self, state: Any, questions: Any, **options: Any) -> Awaitable[Any]: ...
+
+    def apredict_batch(self, *states_or_requests: Any, **options: Any) -> Awaitable[Any]: ...
+
+
 @dataclass(frozen=True)
 class Decision:
     """One result with what identifies its call."""
@@ -80,6 +89,8 @@ class RunCapture:
     A payload that a hook hands in may carry an earlier call's id, or none, so the context's id counts.
     """
 
+    contexts: dict[str, PredictContext] = field(default_factory=dict)
+    """The call's contexts, after all start hooks, by run id."""
     _payloads: dict[str, list[Any]] = field(default_factory=dict)
 
     @property
@@ -88,6 +99,7 @@ class RunCapture:
         return next(iter(self._payloads)) if len(self._payloads) == 1 else None
 
     def started(self, ctx: PredictContext) -> None:
+        self.contexts[ctx.run_id] = ctx
         self._payloads.setdefault(ctx.run_id, [])
 
     def ended(self, ctx: PredictContext) -> None:
@@ -121,32 +133,33 @@ class Decisions:
 
     def one(self, state: Any, capture: RunCapture | None = None) -> Decision:
         """Answer the questions about one state."""
-        capture = RunCapture() if capture is None else capture
-        options = self._captured(self._call_options(), capture)
+        call = self._call_for_one(state, capture)
         with offline_hint(self.runner):
-            result = self.runner.predict(state, self.questions, **options)
-        run_id = capture.run_id or _own_run_id(result)
-        return Decision(_checked(result), run_id)
+            result = self.runner.predict(*call.args, **call.options)
+        return call.decisions([result])[0]
 
     def many(self, states: Sequence[Any], capture: RunCapture | None = None) -> list[Decision]:
         """Answer the questions about each state, in order; one laya call where the runner has batches."""
-        capture = RunCapture() if capture is None else capture
         if not states:
             return []
-        match self.runner:
-            case RequestsRunner():
-                return self._many_requests(states, capture)
-            case StatesRunner():
-                return self._many_states(states, capture)
-            case _:
-                return [self.one(state) for state in states]
+        call = self._call_for_many(states, capture)
+        if call is None:
+            return [self.one(state) for state in states]
+        with offline_hint(self.runner):
+            results = self.runner.predict_batch(*call.args, **call.options)
+        return call.decisions(_counted(results, states))
 
     async def aone(
         self, state: Any, capture: RunCapture | None = None, *, offload: Offload = asyncio.to_thread
     ) -> Decision:
-        """`one`, off the event loop."""
-        decision: Decision = await offload(self.one, state, capture)
-        return decision
+        """`one`, off the event loop: awaited where the runner can be, else by `offload`."""
+        if not isinstance(self.runner, AsyncRunner):
+            decision: Decision = await offload(self.one, state, capture)
+            return decision
+        call = self._call_for_one(state, capture)
+        with offline_hint(self.runner):
+            result = await self.runner.apredict(*call.args, **call.options)
+        return call.decisions([result])[0]
 
     async def amany(
         self,
@@ -155,41 +168,59 @@ class Decisions:
         *,
         offload: Offload = asyncio.to_thread,
     ) -> list[Decision]:
-        """`many`, off the event loop."""
-        decisions: list[Decision] = await offload(self.many, states, capture)
-        return decisions
-
-    def _many_states(self, states: Sequence[Any], capture: RunCapture) -> list[Decision]:
-        options = self._captured(self.options.given(), capture)
+        """`many`, off the event loop: awaited where the runner can be, else by `offload`."""
+        call = self._call_for_many(states, capture) if states and isinstance(self.runner, AsyncRunner) else None
+        if call is None:
+            decisions: list[Decision] = await offload(self.many, states, capture)
+            return decisions
         with offline_hint(self.runner):
-            results = _counted(self.runner.predict_batch(list(states), self.questions, **options), states)
-        run_ids = capture.run_ids(results)
-        return [
-            Decision(_checked(result), run_id, index)
-            for index, (result, run_id) in enumerate(zip(results, run_ids, strict=True))
-        ]
+            results = await self.runner.apredict_batch(*call.args, **call.options)
+        return call.decisions(_counted(results, states))
 
-    def _many_requests(self, states: Sequence[Any], capture: RunCapture) -> list[Decision]:
-        given = self.options.given()
-        shared = {name: given.pop(name) for name in REQUEST_OPTIONS if name in given}
-        requests = [{"state": state, "questions": self.questions, **shared} for state in states]
-        options = self._captured(given, capture)
-        with offline_hint(self.runner):
-            results = _counted(self.runner.predict_batch(requests, **options), states)
-        run_ids = capture.run_ids(results)
-        return [Decision(_checked(result), run_id) for result, run_id in zip(results, run_ids, strict=True)]
-
-    def _call_options(self) -> dict[str, Any]:
+    def _call_for_one(self, state: Any, capture: RunCapture | None) -> _Call:
         options = self.options.given()
         options.pop("batch_size", None)
-        return options
+        return self._call((state, self.questions), options, capture, one_call_for_all=False)
 
-    def _captured(self, options: dict[str, Any], capture: RunCapture) -> dict[str, Any]:
-        """The options with the capture as the last callables: nothing changes the results after it."""
+    def _call_for_many(self, states: Sequence[Any], capture: RunCapture | None) -> _Call | None:
+        """The one call for all states; None for a runner without batches."""
+        options = self.options.given()
+        match self.runner:
+            case RequestsRunner():
+                shared = {name: options.pop(name) for name in REQUEST_OPTIONS if name in options}
+                requests = [{"state": state, "questions": self.questions, **shared} for state in states]
+                return self._call((requests,), options, capture, one_call_for_all=False)
+            case StatesRunner():
+                return self._call((list(states), self.questions), options, capture, one_call_for_all=True)
+        return None
+
+    def _call(
+        self, args: tuple[Any, ...], options: dict[str, Any], capture: RunCapture | None, one_call_for_all: bool
+    ) -> _Call:
+        """A call with the capture as the last callables: nothing changes the results after it."""
+        capture = RunCapture() if capture is None else capture
         if isinstance(self.runner, HookRegistry):
             options["on_predict_start"] = [*_callables(options.get("on_predict_start")), capture.started]
             options["on_predict_end"] = [*_callables(options.get("on_predict_end")), capture.ended]
-        return options
+        return _Call(args, options, capture, one_call_for_all)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """How a runner is called, and what is read from what it returns."""
+
+    args: tuple[Any, ...]
+    options: dict[str, Any]
+    capture: RunCapture
+    one_call_for_all: bool
+    """Whether the results share one run id, and are told apart by their position."""
+
+    def decisions(self, results: Sequence[Any]) -> list[Decision]:
+        """A decision for each result, with the id of its call."""
+        return [
+            Decision(_checked(result), run_id, index if self.one_call_for_all else None)
+            for index, (result, run_id) in enumerate(zip(results, self.capture.run_ids(results), strict=True))
+        ]
 
 
 def check_runner(runner: Any) -> Any:

@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from laya._checkpoints.config import CheckpointConfig
-from laya._pipeline.answers import decode_answer, softmax
+from laya._pipeline.answers import softmax
 from laya._pipeline.batches import Batch, PassCost, pad_rows, plan_passes
 from laya._pipeline.cache import BoundedCache
 from laya._pipeline.calibration import Temperatures
 from laya._pipeline.questions import Question, parse_questions
-from laya._pipeline.sequences import Budgets, Head, IdArray, build_head, sequence_ids
+from laya._pipeline.rows import AskedQuestions, CallRows, Row, StateRows, empty_result, finished, result_of, row_length
+from laya._pipeline.sequences import Budgets, Head, build_head, sequence_ids
 from laya._pipeline.states import check_state_contents, check_states, cut_from_left, state_text
 from laya._pipeline.tokenizer import TextTokenizer
 from laya.errors import CheckpointError, OptionError
-
-RESULT_MODEL = "laya-rl-agent"
-"""The `model` of every result."""
 
 _MARSHAL_WITHOUT_REFERENCES = 2
 """A format in which equal values have equal bytes, whether or not they are one object."""
@@ -37,6 +36,8 @@ _HEAD_CACHE = 512
 """Question heads kept across calls."""
 _SET_CACHE = 64
 """Whole question sets kept across calls, so that the next call needn't check them again."""
+_JOINT_ROWS = 256
+"""Rows of a call that may wait for others to share a pass with: a larger call fills its own."""
 
 
 class Forward(Protocol):
@@ -66,21 +67,8 @@ class BatchOptions:
     """States in one pass; None lets the runtime choose."""
     sort_by_length: bool = False
     show_progress: bool = False
-
-
-@dataclass(slots=True)
-class _StateWork:
-    """One state on its way through a call."""
-
-    ids: IdArray
-    """The tokens that may fit beside a question."""
-    tokens: int
-    """How many tokens the whole state has."""
-    from_left: bool
-    answers: list[tuple[list[float], float] | None]
-    """For each question its option logits and its act probability."""
-    input_tokens: int = 0
-    waiting: int = field(default=0)
+    before_pass: Callable[[], None] | None = None
+    """Called before each pass; what it raises ends the call."""
 
 
 class Engine:
@@ -121,24 +109,64 @@ class Engine:
         `budgets` are the call's `(max_len, head_max_len)`. Raises `StateError` and `QuestionError` before
         anything is tokenized.
         """
+        asked = self._ask(states, questions, budgets, temperatures)
+        if asked is None:
+            return [empty_result() for _ in states]
+        results: list[dict[str, Any]] = []
+        with _progress(len(states), options.show_progress) as bar:
+            for window in _windows(tuple(states), len(asked.heads), options.batch_size):
+                work = self._encode(window, asked)
+                for rows in self._plan(work, options):
+                    if options.before_pass is not None:
+                        options.before_pass()
+                    self._run(rows)
+                    if bar is not None:
+                        bar.update(finished(rows))
+                results.extend(result_of(item) for item in work)
+        return results
+
+    def prepare(
+        self,
+        states: Any,
+        questions: Any,
+        budgets: tuple[int | None, int | None] = (None, None),
+        temperatures: Temperatures | None = None,
+    ) -> CallRows | None:
+        """Check and tokenize a call for `run_together`; None for one that had better be inferred on its own.
+
+        Raises as `infer` does, so that nothing of the call itself can fail in a pass that others share.
+        """
+        asked = self._ask(states, questions, budgets, temperatures)
+        if asked is None or len(states) * len(asked.heads) > _JOINT_ROWS:
+            return None
+        first, *more = islice(_windows(tuple(states), len(asked.heads), None), 2)
+        if more:
+            return None
+        work = self._encode(first, asked)
+        return CallRows(work, sum(row_length(item, head) for item in work for head in range(len(asked.heads))))
+
+    def run_together(self, calls: Sequence[CallRows]) -> Iterator[None]:
+        """Run the rows of several calls as one set; yields after each pass, when calls may have been `answered`."""
+        for rows in self._plan([item for call in calls for item in call.states], BatchOptions()):
+            self._run(rows)
+            yield
+
+    def _ask(
+        self,
+        states: Any,
+        questions: Any,
+        budgets: tuple[int | None, int | None],
+        temperatures: Temperatures | None,
+    ) -> AskedQuestions | None:
+        """Check states and questions; None where there is nothing to be asked."""
         check_states(states)
         heads = self.heads(questions, budgets, validate=bool(states))
         if not states or not heads:
-            return [empty_result() for _ in states]
+            return None
         check_state_contents(states)
         chosen = temperatures or self.temperatures
         scales = [chosen.of(head.question.kind, len(head.question.options)) for head in heads]
-        max_len = self.budgets(*budgets).max_len
-        results: list[dict[str, Any]] = []
-        with _progress(len(states), options.show_progress) as bar:
-            for window in _windows(tuple(states), len(heads), options.batch_size):
-                work = self._encode(window, heads)
-                for rows in self._plan(work, heads, max_len, options):
-                    self._run(rows, work, heads, max_len)
-                    if bar is not None:
-                        bar.update(_finished(rows, work))
-                results.extend(_result(item, heads, scales) for item in work)
-        return results
+        return AskedQuestions(heads, scales, self.budgets(*budgets).max_len)
 
     def heads(
         self, questions: Any, budgets: tuple[int | None, int | None] = (None, None), validate: bool = True
@@ -168,42 +196,42 @@ class Engine:
         self._heads.put((question, budgets), head)
         return head
 
-    def _encode(self, window: Sequence[tuple[str, bool]], heads: Sequence[Head]) -> list[_StateWork]:
-        room = max(head.room for head in heads)
+    def _encode(self, window: Sequence[tuple[str, bool]], asked: AskedQuestions) -> list[StateRows]:
+        room, count = max(head.room for head in asked.heads), len(asked.heads)
         work = []
         for start in range(0, len(window), _ENCODED_TOGETHER):
             together = window[start : start + _ENCODED_TOGETHER]
             for (_, from_left), ids in zip(together, self.tokenizer.encode([t for t, _ in together]), strict=True):
                 kept = ids[max(0, len(ids) - room) :] if from_left else ids[:room]
                 array = np.asarray(kept, dtype=np.int64)
-                work.append(_StateWork(array, len(ids), from_left, [None] * len(heads), waiting=len(heads)))
+                work.append(StateRows(asked, array, len(ids), from_left, [None] * count, waiting=count))
         return work
 
-    def _plan(
-        self, work: Sequence[_StateWork], heads: Sequence[Head], max_len: int, options: BatchOptions
-    ) -> Iterator[list[tuple[int, int]]]:
-        """Yield the (state, head) pairs of each pass."""
+    def _plan(self, work: Sequence[StateRows], options: BatchOptions) -> Iterator[list[Row]]:
+        """Yield the rows of each pass."""
         if options.batch_size is None:
-            pairs = [(state, head) for state in range(len(work)) for head in range(len(heads))]
-            lengths = [_row_length(work[state], heads[head], max_len) for state, head in pairs]
+            rows = [(item, head) for item in work for head in range(len(item.asked.heads))]
+            lengths = [row_length(*row) for row in rows]
             for chosen in plan_passes(lengths, self.forward.cost):
-                yield [pairs[index] for index in chosen]
+                yield [rows[index] for index in chosen]
             return
-        order = list(range(len(work)))
+        order = list(work)
         if options.sort_by_length:
-            order.sort(key=lambda state: work[state].tokens)
+            order.sort(key=lambda item: item.tokens)
         for start in range(0, len(order), options.batch_size):
             together = order[start : start + options.batch_size]
-            yield [(state, head) for state in together for head in range(len(heads))]
+            yield [(item, head) for item in together for head in range(len(item.asked.heads))]
 
-    def _run(
-        self, rows: Sequence[tuple[int, int]], work: Sequence[_StateWork], heads: Sequence[Head], max_len: int
-    ) -> None:
+    def _run(self, rows: Sequence[Row]) -> None:
         sep = self.tokenizer.special.sep
+        heads = [item.asked.heads[index] for item, index in rows]
         batch = pad_rows(
-            [sequence_ids(heads[h], work[s].ids, work[s].from_left, sep, max_len) for s, h in rows],
-            [heads[h].markers for _, h in rows],
-            [heads[h].type_id for _, h in rows],
+            [
+                sequence_ids(head, item.ids, item.from_left, sep, item.asked.max_len)
+                for (item, _), head in zip(rows, heads, strict=True)
+            ],
+            [head.markers for head in heads],
+            [head.type_id for head in heads],
             pad=self.tokenizer.special.pad,
             min_options=self.forward.min_options,
         )
@@ -215,16 +243,9 @@ class Engine:
                 "checkpoint (expected_sha256), or load it with fast=False"
             )
         tokens = batch.attention_mask.sum(axis=1).tolist()
-        for index, (s, h) in enumerate(rows):
-            shown = len(heads[h].markers)
-            act_probability = softmax(act_logits[index].tolist())[0]
-            work[s].answers[h] = (logits[index, :shown].tolist(), act_probability)
-            work[s].input_tokens += tokens[index]
-
-
-def empty_result() -> dict[str, Any]:
-    """The result of a state that was asked nothing."""
-    return {"model": RESULT_MODEL, "answers": {}, "usage": {"input_tokens": 0, "output_tokens": 0}}
+        for row, ((item, index), head) in enumerate(zip(rows, heads, strict=True)):
+            act_probability = softmax(act_logits[row].tolist())[0]
+            item.answers[index] = (logits[row, : len(head.markers)].tolist(), act_probability, tokens[row])
 
 
 def _windows(states: Sequence[Any], heads: int, batch_size: int | None) -> Iterator[list[tuple[str, bool]]]:
@@ -252,52 +273,6 @@ def _fingerprint(questions: Any, budgets: tuple[int | None, int | None]) -> byte
         return marshal.dumps((questions, budgets), _MARSHAL_WITHOUT_REFERENCES)
     except ValueError:
         return None
-
-
-def _row_length(item: _StateWork, head: Head, max_len: int) -> int:
-    return min(max_len, len(head.ids) + min(head.room, len(item.ids)) + 1)
-
-
-def _finished(rows: Sequence[tuple[int, int]], work: Sequence[_StateWork]) -> int:
-    """States of which this pass answered the last question."""
-    done = 0
-    for state, _ in rows:
-        work[state].waiting -= 1
-        done += work[state].waiting == 0
-    return done
-
-
-def _result(item: _StateWork, heads: Sequence[Head], scales: Sequence[float]) -> dict[str, Any]:
-    answers = {}
-    for head, scale, output in zip(heads, scales, item.answers, strict=True):
-        assert output is not None  # every planned pass has run
-        answers[head.question.id] = decode_answer(head.question, *output, scale)
-    return {"model": RESULT_MODEL, "answers": answers, "usage": _usage(item, heads)}
-
-
-def _usage(item: _StateWork, heads: Sequence[Head]) -> dict[str, Any]:
-    count = item.tokens
-    dropped = {head.question.id: max(0, count - head.room) for head in heads}
-    usage: dict[str, Any] = {
-        "input_tokens": item.input_tokens,
-        "output_tokens": 0,
-        "state_tokens": count,
-        "state_tokens_dropped": max(dropped.values()),
-        "truncated": any(dropped.values()),
-        "truncated_questions": [qid for qid, tokens in dropped.items() if tokens],
-    }
-    collisions = {
-        head.question.id: {
-            "total": len(head.question.options),
-            "distinct": head.distinct_options,
-            "tokens_per_option": head.tokens_per_option,
-        }
-        for head in heads
-        if head.distinct_options < len(head.question.options)
-    }
-    if collisions:
-        usage["options"] = collisions
-    return usage
 
 
 def _progress(total: int, shown: bool) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
-from laya._pipeline.engine import RESULT_MODEL
+from laya._pipeline.rows import RESULT_MODEL
 from laya.errors import OptionError
 
 MIN_WINDOW = 64

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import subprocess
@@ -348,3 +349,23 @@ def test_a_router_answers_with_onnx_files(checkpoints, exported, tmp_path):
         assert isinstance(router.load("english"), laya.ONNXAgent)
         batch = router.predict_batch([{"state": s, "questions": QUESTIONS, "model": "english"} for s in STATES])
         assert len(batch) == len(STATES)
+
+
+async def test_concurrent_callers_share_passes(checkpoints: Path, exported: dict[str, Path]) -> None:
+    """With the answers that each gets alone."""
+    question = {"q": {"type": "noul", "instructions": "Is it urgent?"}}
+    with laya.ONNXAgent(checkpoints / "bert", exported["bert"], batch_window_ms=200) as agent:
+        passes: list[int] = []
+        forward = agent._open_engine().run_together
+        assert agent._shared is not None
+
+        def counting(calls: Any) -> Any:
+            passes.append(len(calls))
+            return forward(calls)
+
+        agent._shared._run = counting
+        states = [f"state {index}" for index in range(20)]
+        results = await asyncio.gather(*(agent.apredict(state, question) for state in states))
+        alone = agent.predict_batch(states, question, batch_size=1)
+    assert sum(passes) == 20 > 4 >= len(passes)
+    assert numbers(results) == pytest.approx(numbers(alone), abs=2e-4)
