@@ -8,10 +8,9 @@ Traces are sent in the background; a short script ends with
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from laya_integrations._extras import installed_by
+from laya_integrations._extras import lazy_names
 
 if TYPE_CHECKING:
     from laya_integrations._options import CallOptions
@@ -75,15 +74,4 @@ _HOMES = {
     "state_of": "langchain.messages",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with installed_by("langchain"):
-        value = getattr(import_module(f"laya_integrations.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, extra="langchain")

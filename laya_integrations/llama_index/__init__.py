@@ -7,10 +7,9 @@ Every public name is imported from here; the modules behind it may move.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from laya_integrations._extras import installed_by
+from laya_integrations._extras import lazy_names
 
 if TYPE_CHECKING:
     from laya_integrations._options import CallOptions
@@ -64,15 +63,4 @@ _HOMES = {
     "QueryBlocked": "llama_index.guard",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    with installed_by("llama-index"):
-        value = getattr(import_module(f"laya_integrations.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, extra="llama-index")
