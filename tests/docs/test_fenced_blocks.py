@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.docs.markdown_blocks import NO_RUN, Block, find_blocks, missing_names, run_file
+from tests.docs.page_process import run_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 PAGES_WITH_CODE = [page for page in PAGES if any(block.runs for block in find_blocks(page))]
 HUB_BLOCKS = [block for page in PAGES for block in find_blocks(page) if not block.runs]
 MOST_HUB_BLOCKS = 5
-
-RUN_PAGE = """
-import pathlib, sys
-from tests import network_guard
-from tests.docs.markdown_blocks import run_file
-network_guard.install()
-run_file(pathlib.Path(sys.argv[1]))
-"""
 
 # An example may read what lies in a clone, and writes into a folder of its own.
 READABLE = ("tests", "examples", "benchmarks", "docs")
@@ -37,6 +28,7 @@ def _block_name(block: Block) -> str:
     return f"{_page_name(block.path)}:{block.line}"
 
 
+# The first page waits until the packages that all pages share are loaded.
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=_page_name)
 def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
@@ -44,17 +36,36 @@ def test_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     for name in READABLE:
         if (ROOT / name).exists():
             (tmp_path / name).symlink_to(ROOT / name)
-    outcome = subprocess.run(
-        [sys.executable, "-c", RUN_PAGE, str(page)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
+    outcome = run_page(page, tmp_path, seconds=100)
+    assert outcome.exit_code == 0, f"{_page_name(page)} failed\n{outcome.output}"
+
+
+def test_a_page_that_fails_says_where(tmp_path: Path) -> None:
+    """The outcome holds the page's own line, what was printed before it, and no success."""
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint('before')\n1 / 0\n```\n", encoding="utf-8")
+    outcome = run_page(page, tmp_path, seconds=100)
+    assert outcome.exit_code == 1
+    assert f'"{page}", line 3' in outcome.output and "before" in outcome.output
+
+
+def test_a_page_that_does_not_end_is_ended(tmp_path: Path) -> None:
+    """A block that waits for ever fails its page and no other."""
+    page = tmp_path / "page.md"
+    page.write_text("```python\nimport time\ntime.sleep(1000)\n```\n", encoding="utf-8")
+    assert run_page(page, tmp_path, seconds=0.5).exit_code is None
+
+
+def test_a_page_that_reaches_for_the_network_fails(tmp_path: Path) -> None:
+    """An example that swallows the refused connection is found out."""
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nimport contextlib, socket\nwith contextlib.suppress(Exception):\n"
+        "    socket.create_connection(('192.0.2.1', 80))\n```\n",
+        encoding="utf-8",
     )
-    assert outcome.returncode == 0, f"{_page_name(page)} failed\n{outcome.stdout}\n{outcome.stderr}"
+    outcome = run_page(page, tmp_path, seconds=100)
+    assert outcome.exit_code == 1 and "192.0.2.1" in outcome.output
 
 
 @pytest.mark.parametrize("block", HUB_BLOCKS, ids=_block_name)
