@@ -62,9 +62,14 @@ class Worker:
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "one predict, four questions": ("predict", {"questions": "FOUR_QUESTIONS", "words": 40}),
     "one predict, one question": ("predict", {"questions": "ONE_CHOICE", "words": 40}),
+    "one predict, ten questions": ("predict", {"questions": "TEN_QUESTIONS", "words": 40}),
     "batch of 8": ("batch", {"questions": "ONE_CHOICE", "count": 8}),
     "batch of 64": ("batch", {"questions": "ONE_CHOICE", "count": 64}),
     "batch of 128": ("batch", {"questions": "ONE_CHOICE", "count": 128}),
+    "batch of 512": ("batch", {"questions": "ONE_CHOICE", "count": 512}),
+    "64 states one by one": ("loop", {"questions": "ONE_CHOICE", "count": 64}),
+    "document of 3,000 words": ("long", {"questions": "ONE_CHOICE"}),
+    "32 callers at once": ("callers", {"questions": "ONE_CHOICE", "count": 32}),
     "router, 200 requests to two checkpoints in turn": ("router", {"questions": "ONE_CHOICE", "count": 200}),
 }
 
@@ -88,14 +93,23 @@ def main() -> None:
         print(f"{given.size}: {size}\n")
         print("| case | ours, median s | other, median s | ratio, median (min to max) | answers |")
         print("|---|---|---|---|---|")
-        for worker in filter(None, (ours, other)):
-            worker.do(do="load", path=str(folder))
+        loads = [worker.do(do="load", path=str(folder)) for worker in filter(None, (ours, other))]
+        print(_line("load, the first of a process", [load["seconds"] for load in loads], "s"))
         models = {"english": str(folder), "multilingual": str(second)}
         for case, (name, arguments) in CASES.items():
             if given.only in case:
                 command = {"do": name, "models": models, **arguments}
                 pairs = list(_rounds(ours, other, command, given.rounds + (not given.cold)))
                 print(_row(case, pairs[not given.cold :]), flush=True)
+        peaks = [worker.do(do="memory")["megabytes"] for worker in filter(None, (ours, other))]
+        print(_line("peak memory, MB", peaks, ""))
+
+
+def _line(case: str, values: list[float], unit: str) -> str:
+    """A row of what is measured once."""
+    shown = [f"{value:.4g}{unit and ' ' + unit}" for value in values] + [""] * (2 - len(values))
+    ratio = f"{values[1] / values[0]:.2f}" if len(values) > 1 else ""
+    return f"| {case} | {shown[0]} | {shown[1]} | {ratio} | |"
 
 
 def _rounds(

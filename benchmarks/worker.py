@@ -7,9 +7,11 @@ it runs in the published runtime's environment too.
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import workloads
@@ -43,6 +45,37 @@ def _batch(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": seconds, "answers": [result["answers"] for result in results]}
 
 
+def _loop(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    questions = getattr(workloads, command["questions"])
+    states = workloads.mixed_states(command["count"])
+    started = time.perf_counter()
+    results = [agents["agent"].predict(state, questions) for state in states]
+    return {"seconds": time.perf_counter() - started, "answers": [result["answers"] for result in results]}
+
+
+def _long(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    questions, state = getattr(workloads, command["questions"]), workloads.long_document()
+    started = time.perf_counter()
+    result = agents["agent"].predict_long(state, questions)
+    return {"seconds": time.perf_counter() - started, "answers": result["answers"]}
+
+
+def _callers(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    """A thread for each caller; each asks once."""
+    questions = getattr(workloads, command["questions"])
+    states = workloads.mixed_states(command["count"], 40, 40)
+    with ThreadPoolExecutor(len(states)) as pool:
+        started = time.perf_counter()
+        results = list(pool.map(lambda state: agents["agent"].predict(state, questions), states))
+        seconds = time.perf_counter() - started
+    return {"seconds": seconds, "answers": [result["answers"] for result in results]}
+
+
+def _memory(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
+    """The most memory that the process ever held, in MB, with what it shares with files."""
+    return {"megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
 def _router(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     import laya
 
@@ -59,7 +92,16 @@ def _router(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     return {"seconds": seconds, "answers": [result["answers"] for result in results]}
 
 
-_COMMANDS = {"load": _load, "predict": _predict, "batch": _batch, "router": _router}
+_COMMANDS = {
+    "load": _load,
+    "predict": _predict,
+    "batch": _batch,
+    "loop": _loop,
+    "long": _long,
+    "callers": _callers,
+    "router": _router,
+    "memory": _memory,
+}
 
 
 def main() -> None:

@@ -41,3 +41,26 @@ def mixed_states(count: int, shortest: int = 4, longest: int = 220, seed: int = 
     lengths = [shortest + round((longest - shortest) * i / max(1, count - 1)) for i in range(count)]
     rng.shuffle(lengths)
     return [" ".join(rng.choices(_WORDS, k=length)) for length in lengths]
+
+
+TEN_QUESTIONS: dict[str, Any] = {
+    **FOUR_QUESTIONS,
+    **{
+        f"extra_{i}": {"type": "noul", "instructions": text}
+        for i, text in enumerate(
+            (
+                "Does the customer want to cancel?",
+                "Is a deadline named?",
+                "Is it about a payment?",
+                "Is something broken?",
+                "Did the customer write before?",
+                "Is the tone polite?",
+            )
+        )
+    },
+}
+
+
+def long_document(words: int = 3000) -> str:
+    """One text many windows long."""
+    return mixed_states(1, words, words)[0]
