@@ -113,7 +113,7 @@ $(VENV_PUBLISHED)/stamp: pyproject.toml constraints.txt
 	$(VENV_PUBLISHED)/bin/python $(PIP_INSTALL) $(TORCH_FROM)
 	$(VENV_PUBLISHED)/bin/python $(PIP_INSTALL) --constraint constraints.txt $(PUBLISHED) \
 		langchain langchain-core langchain-tests langgraph llama-index-core opentelemetry-sdk \
-		openinference-instrumentation-llama-index hypothesis pytest pytest-asyncio pytest-timeout
+		openinference-instrumentation-llama-index openinference-instrumentation-langchain hypothesis pytest pytest-asyncio pytest-timeout
 	@mkdir -p $(VENV_PUBLISHED)/adapters
 	@ln -sfn "$(CURDIR)/laya_integrations" $(VENV_PUBLISHED)/adapters/laya_integrations
 	@ln -sfn "$(CURDIR)/tests" $(VENV_PUBLISHED)/adapters/tests

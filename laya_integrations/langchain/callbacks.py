@@ -19,6 +19,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tracers.base import AsyncBaseTracer, BaseTracer
 
 from laya_integrations._decisions import Decision
+from laya_integrations._openinference import complete_langchain_span
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +61,10 @@ def annotate(run_manager: Any, metadata: Mapping[str, Any]) -> None:
                 _add(handler, run_manager.run_id, metadata)
         except Exception:
             logger.warning("laya: metadata could not be written on a run", exc_info=True)
+    try:
+        complete_langchain_span(run_manager.run_id, metadata)
+    except Exception:
+        logger.warning("laya: an OpenInference span could not be completed", exc_info=True)
 
 
 def note_on_parent(manager: BaseCallbackManager, key: str, item: str) -> None:

@@ -19,6 +19,7 @@ from llama_index_instrumentation.span import active_span_id
 from llama_index_instrumentation.span_handlers import NullSpanHandler
 
 from laya.hooks import PredictContext
+from laya_integrations._openinference import complete_llama_index_span
 from laya_integrations.llama_index import _events
 
 logger = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ class CallSpan:
         tags = {**active_instrument_tags.get(), **self._tags}
         dispatcher.span_enter(self.span_id, self._bound_args, instance=self._instance, parent_id=parent_id, tags=tags)
         active_span_id.set(self.span_id)
+        _attempt("run id on the OpenInference span", lambda: complete_llama_index_span(ctx.run_id))
         _send("start event", lambda: _events.start_event(ctx, self.span_id))
 
     def _exit(self, ctx: PredictContext) -> None:
