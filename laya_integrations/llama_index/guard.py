@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
-from llama_index.core.base.response.schema import RESPONSE_TYPE, Response
+from llama_index.core.base.response.schema import (
+    RESPONSE_TYPE,
+    AsyncStreamingResponse,
+    Response,
+    StreamingResponse,
+)
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.prompts.mixin import PromptMixinType
 from llama_index.core.schema import NodeWithScore, QueryBundle
@@ -66,11 +71,14 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
     rewrite_if: dict[str, Condition] | None = None
     """The same, for rewriting; without it, every query that passes is rewritten, if there is a `rewrite`."""
     rewrite: Callable[[QueryBundle, dict[str, Any]], Any] | None = None
-    """Makes the new query, as text or a `QueryBundle`, of the query and the bare answers; a query transform will do."""
+    """Makes the new query, as text or a `QueryBundle`, of the query and the bare answers; a query transform will do.
+    Anything else that it returns is a TypeError."""
     on_block: Literal["refuse", "raise"] = "refuse"
     """Whether a blocked query gets the refusal, or raises `QueryBlocked`."""
     refusal: str = "This question can't be answered here."
     """The response to a blocked query."""
+    streaming: bool = False
+    """Whether the refusal is a stream: set it where the engine streams its answers."""
     on_failure: Literal["open", "closed"] = "closed"
     """Where laya can't be asked: `closed` raises, `open` lets the query through and logs it. Where an answer is below
     the options' `min_confidence`: `closed` blocks, `open` does not."""
@@ -103,7 +111,7 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
         """The engine's response of nodes, for the query that passes."""
         outcome = self._judged(query_bundle)
         if outcome.query is None:
-            return outcome.response(self.refusal)
+            return self._refused(outcome)
         return self.query_engine.synthesize(outcome.query, nodes, additional_source_nodes)
 
     async def asynthesize(
@@ -115,18 +123,28 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
         """`synthesize`, off the event loop."""
         outcome = await asyncio.to_thread(self._judged, query_bundle)
         if outcome.query is None:
-            return outcome.response(self.refusal)
+            return self._arefused(outcome)
         return await self.query_engine.asynthesize(outcome.query, nodes, additional_source_nodes)
 
     def _query(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         outcome = self._judged(query_bundle)
-        return outcome.response(self.refusal) if outcome.query is None else self.query_engine.query(outcome.query)
+        return self._refused(outcome) if outcome.query is None else self.query_engine.query(outcome.query)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
         outcome = await asyncio.to_thread(self._judged, query_bundle)
         if outcome.query is None:
-            return outcome.response(self.refusal)
+            return self._arefused(outcome)
         return await self.query_engine.aquery(outcome.query)
+
+    def _refused(self, outcome: _Outcome) -> RESPONSE_TYPE:
+        if self.streaming:
+            return StreamingResponse((text for text in [self.refusal]), metadata=outcome.metadata)
+        return Response(self.refusal, metadata=outcome.metadata)
+
+    def _arefused(self, outcome: _Outcome) -> RESPONSE_TYPE:
+        if self.streaming:
+            return AsyncStreamingResponse(_stream(self.refusal), metadata=outcome.metadata)
+        return self._refused(outcome)
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {"query_engine": self.query_engine}
@@ -164,6 +182,10 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
         if not asked_for:
             return query
         new = self.rewrite(query, asked_for[0].values)
+        if isinstance(new, Coroutine):
+            new.close()
+        if not isinstance(new, str | QueryBundle):
+            raise TypeError(f"rewrite must return the new query as a text or a QueryBundle, got {type(new).__name__}")
         return QueryBundle(new) if isinstance(new, str) else new
 
     def _read(self, text: str) -> list[Decision]:
@@ -190,12 +212,17 @@ class _Outcome:
     blocked_by: Sequence[str] = ()
     decision: Decision | None = None
 
-    def response(self, refusal: str) -> Response:
-        """The response to a blocked query."""
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What the response to a blocked query says of the decision."""
         about: dict[str, Any] = {"blocked_by": list(self.blocked_by)}
         if self.decision is not None:
             about |= {"answers": self.decision.values, "run_id": self.decision.run_id}
-        return Response(refusal, metadata={"laya": about})
+        return {"laya": about}
+
+
+async def _stream(text: str) -> AsyncGenerator[str, None]:
+    yield text
 
 
 def _is_cut(decision: Decision) -> bool:

@@ -57,7 +57,8 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
     One laya call for all nodes. laya reads `{"query": ..., "passage": ...}`, the passage with the metadata that
     LlamaIndex shows to an embedding model. A node's new score lies in 0 to 1: P(true) of a noul, or the expected level
     of a score question divided by the highest level. The nodes that come out are new `NodeWithScore`s; those that
-    went in, and their nodes, stay as they were. A node without a retrieval score is treated like any other.
+    went in, and their nodes, stay as they were. A node without a retrieval score is treated like any other. What is
+    longer than the token budget is cut off at the end, so that a long passage is judged by how it begins.
     """
 
     mode: Literal["rerank", "filter"] = "rerank"
@@ -97,9 +98,8 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
         except Exception as error:
             if self.on_failure == "closed":
                 raise
-            _logger.warning(
-                "laya could not be asked, so the nodes pass as they came: %s: %s", type(error).__name__, error
-            )
+            # The type alone: a message may quote a query or a passage.
+            _logger.warning("laya could not be asked, so the nodes pass as they came: %s", type(error).__name__)
             return [NodeWithScore(node=node.node, score=node.score) for node in nodes][: self.top_n]
         kept = [index for index, score in enumerate(scores) if self._is_kept(score, answers[index])]
         if self.mode == "rerank":
@@ -147,7 +147,7 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
 
 
 def _query(query: QueryBundle | None) -> str:
-    if query is None:
+    if query is None or not isinstance(query.query_str, str):
         raise ValueError("the nodes are judged by a query; pass query_str= or query_bundle=")
     return query.query_str
 

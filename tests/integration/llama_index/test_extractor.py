@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from laya.hooks import BaseHook
 from laya_integrations.llama_index import CallOptions, LayaMetadataExtractor
-from tests.integration.llama_index.conftest import CHECKPOINTS, QUESTIONS
+from tests.integration.llama_index.conftest import CHECKPOINTS, QUESTIONS, load_quietly
 
 MOOD = {"type": "score", "instructions": "How angry is it?", "criteria": ["calm", "annoyed", "furious"]}
 ALL = {**QUESTIONS, "mood": MOOD}
@@ -172,15 +172,15 @@ def test_an_extractor_can_be_written_and_read(agent: Any, caplog: pytest.LogCapt
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_pipeline_with_workers_loads_the_model_in_each() -> None:
-    """Two processes write what one would."""
+def test_a_pipelines_worker_loads_the_model() -> None:
+    """Another process writes what this one would; one batch, so that only one of the workers loads what it needs."""
     extractor = LayaMetadataExtractor(model=ENGLISH, questions=QUESTIONS)
     pipeline = IngestionPipeline(transformations=[extractor], disable_cache=True)
-    documents = [Document(text=text) for text in ("My invoice is wrong.", "The app crashes!")]
+    documents = [Document(text="My invoice is wrong.")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONWARNINGS", "ignore")
-        found = pipeline.run(documents=documents, num_workers=2)
-    assert [set(node.metadata) for node in found] == [set(QUESTIONS)] * 2
+        [node] = pipeline.run(documents=documents, num_workers=2)
+    assert node.metadata == load_quietly(lambda: extractor.extract(documents))[0]
 
 
 def test_no_questions_are_refused() -> None:

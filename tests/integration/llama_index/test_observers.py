@@ -16,7 +16,8 @@ from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.llms import ChatMessage, MessageRole, MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
-from llama_index.core.query_engine import CustomQueryEngine, RouterQueryEngine
+from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine, RouterQueryEngine
+from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.tools import QueryEngineTool
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
@@ -144,6 +145,23 @@ def test_a_postprocessor_in_a_query_engine_shows_one_call(
     counted = [event for event in counter.llm_token_counts if "Invoices." in event.prompt and not event.completion]
     assert [event.total_token_count for event in counted] == [recorded.ends[0].response.raw["usage"]["total_tokens"]]
     assert recorded.open_spans == {}
+
+
+def test_a_manager_of_the_engine_alone_counts_the_postprocessor(
+    agent: Any, recorded: Recording, counter: TokenCountingHandler
+) -> None:
+    """The engine hands its manager on; its handlers get laya's number, and the shared ones nothing of it."""
+    own = TokenCountingHandler(tokenizer=str.split)
+    index = SummaryIndex.from_documents([Document(text=text) for text in ("Invoices.", "Bugs.")])
+    RetrieverQueryEngine(
+        index.as_retriever(),
+        get_response_synthesizer(llm=MockLLM(max_tokens=1)),
+        [LayaNodePostprocessor(runner=agent)],
+        callback_manager=CallbackManager([own]),
+    ).query("Where is my invoice?")
+    counted = [event.total_token_count for event in own.llm_token_counts]
+    assert counted == [recorded.ends[0].response.raw["usage"]["total_tokens"]]
+    assert all("passage" not in event.prompt for event in counter.llm_token_counts)
 
 
 async def test_an_agents_tool_call_shows_the_decision(agent: Any, recorded: Recording) -> None:

@@ -176,18 +176,19 @@ async def test_no_nodes_are_no_call(mode: Any, events: list[Any]) -> None:
     assert events[0].top_n == 0
 
 
-def test_nodes_without_a_query_are_refused(agent: Any) -> None:
+@pytest.mark.parametrize("query", [None, QueryBundle(None)])  # type: ignore[arg-type]
+def test_nodes_without_a_query_are_refused(agent: Any, query: Any) -> None:
     """The message says what to pass, before laya is asked."""
     with pytest.raises(ValueError, match="query_str="):
-        LayaNodePostprocessor(runner=agent).postprocess_nodes(make_nodes())
+        LayaNodePostprocessor(runner=agent).postprocess_nodes(make_nodes(), query)
 
 
 class Failing:
     """A runner that can't."""
 
     def predict(self, state: Any, questions: Any, **options: Any) -> Any:
-        """Fail."""
-        raise RuntimeError("out of memory")
+        """Fail, and say on what."""
+        raise RuntimeError(f"out of memory at {state}")
 
 
 class Short:
@@ -218,7 +219,8 @@ async def test_a_failure_is_open_or_closed(
         await opened.apostprocess_nodes(nodes, query_str=QUERY),
     ):
         assert found == nodes[:2] and found[0] is not nodes[0]
-    assert "RuntimeError" in caplog.text and QUERY not in caplog.text
+    assert "RuntimeError" in caplog.text
+    assert not any(text in caplog.text for text in (QUERY, TEXTS[0]))
     assert [type(event) for event in events] == [ReRankStartEvent, ReRankEndEvent] * 3
     assert spans.open_spans == {}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from llama_index.core import Document, MockEmbedding, SummaryIndex
+from llama_index.core.base.response.schema import AsyncStreamingResponse, StreamingResponse
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
 from llama_index.core.llms import MockLLM
@@ -118,6 +119,32 @@ def test_a_query_is_rewritten_where_its_answers_say_so() -> None:
     always = guard(block_if={}, rewrite=lambda query, answers: QueryBundle("other"))
     assert str(always.query("my bill")) == "echo other"
     assert str(guard(block_if={}, rewrite=IdentityQueryTransform()).query("my bill")) == "echo my bill"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_rewrite_to_nothing_is_refused(asynchronous: bool) -> None:
+    """A query without text would pass for a blocked one; a coroutine would never be awaited."""
+
+    async def late(query: QueryBundle, answers: dict[str, Any]) -> str:
+        return "later"
+
+    for rewrite, got in ((lambda query, answers: None, "NoneType"), (late, "coroutine")):
+        rewriting = guard(block_if={}, rewrite=rewrite)
+        with pytest.raises(TypeError, match=f"rewrite must return .* got {got}"):
+            await rewriting.aquery("my bill") if asynchronous else rewriting.query("my bill")
+
+
+async def test_a_streaming_engine_gets_its_refusal_as_a_stream() -> None:
+    """Whoever reads the engine's stream reads the refusal; chat engines look at its class."""
+    index = SummaryIndex.from_documents([Document(text="Invoices.")], embed_model=MockEmbedding(4))
+    engine = index.as_query_engine(llm=MockLLM(), streaming=True)
+    made = guard(query_engine=engine, block_if={"urgent": True}, refusal="No.", streaming=True)
+    for query, said in (("now", "No."), ("a", "Invoices.")):
+        assert said in "".join(made.query(query).response_gen)
+        assert said in "".join([text async for text in (await made.aquery(query)).async_response_gen()])
+    refused, arefused = made.query("now"), await made.aquery("now")
+    assert refused.metadata == arefused.metadata and refused.metadata["laya"]["blocked_by"] == ["urgent"]
+    assert isinstance(refused, StreamingResponse) and isinstance(arefused, AsyncStreamingResponse)
 
 
 def test_a_long_query_is_read_in_pieces() -> None:

@@ -218,6 +218,18 @@ async def test_long_descriptions_are_told_apart(agent: Any, calls: Calls, caplog
     assert [len(asked) for _, asked in calls.seen] == [1]
 
 
+def test_choices_that_stay_alike_are_said_to_be(agent: Any) -> None:
+    """What cutting made the same gets the same probability; the first is taken, and its reason does not hide that."""
+    alike = [f"{'useful for every question about any topic ' * 20}{n}" for n in "abc"]
+    result = LayaSingleSelector(runner=agent).select(alike, QUERY)
+    assert len(set(result.probabilities)) == 1 and result.ind == 0
+    assert result.reason.endswith("no better than 2 others; the first is taken")
+    [told_apart] = LayaSingleSelector(runner=agent, options=compared(0.4, 0.4, 0.2)).select(CHOICES, QUERY).selections
+    assert told_apart.reason == "'billing' fits best (probability 0.40), no better than 1 other; the first is taken"
+    clear = LayaSingleSelector(runner=agent, options=compared(0.3, 0.3, 0.4)).select(CHOICES, QUERY)
+    assert clear.reason == "'sales' fits best (probability 0.40)"
+
+
 @pytest.mark.parametrize("kind", [LayaSingleSelector, LayaMultiSelector])
 @pytest.mark.parametrize("runner", ["agent", "router"])
 async def test_many_queries_share_a_call(request: pytest.FixtureRequest, kind: Any, runner: str) -> None:
