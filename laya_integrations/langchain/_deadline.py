@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Self, TypeVar
 
 from langchain_core.decisions import ClassifierRequest
 
-from laya_integrations._decisions import Decision, Decisions, RunCapture
+from laya_integrations._decisions import Decision, Decisions, Offload, RunCapture
 from laya_integrations._fields import RunnerFields
 from laya_integrations._options import CallOptions
 from laya_integrations.langchain.decision_model import LayaDecisionModel
@@ -38,6 +39,22 @@ class TimedDecisions(Decisions):
     def many(self, states: Sequence[Any], capture: RunCapture | None = None) -> list[Decision]:
         """Answer about each state, or raise TimeoutError."""
         return _until(self.deadline, lambda: self.load().many(states, capture))
+
+    # Never awaited: a runner's own `apredict` knows no deadline.
+
+    async def aone(
+        self, state: Any, capture: RunCapture | None = None, *, offload: Offload = asyncio.to_thread
+    ) -> Decision:
+        """`one`, off the event loop."""
+        decision: Decision = await offload(self.one, state, capture)
+        return decision
+
+    async def amany(
+        self, states: Sequence[Any], capture: RunCapture | None = None, *, offload: Offload = asyncio.to_thread
+    ) -> list[Decision]:
+        """`many`, off the event loop."""
+        decisions: list[Decision] = await offload(self.many, states, capture)
+        return decisions
 
 
 class TimedDecisionModel(LayaDecisionModel):

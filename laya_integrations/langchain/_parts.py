@@ -87,12 +87,12 @@ def replaced(item: Item, text: str, answered_calls: frozenset[str] = frozenset()
             kept = ("role", "name", "id", "tool_call_id")
             return {**{key: item[key] for key in kept if key in item}, "content": text}
         case Mapping() | list() | tuple():
-            return _replaced_texts(item, text)
-        case _:
-            raise TypeError(
-                f'the guardrail can\'t replace the text of a {type(item).__name__}; use action="raise", or guard '
-                "text, messages or dicts"
-            )
+            try:
+                if _holds_text(item):
+                    return _replaced_texts(item, text)
+            except RecursionError:
+                raise _no_text(item) from None
+    raise _no_text(item)
 
 
 def annotated(item: Item, note: dict[str, Any]) -> Item:
@@ -144,7 +144,12 @@ def _is_message(item: Any) -> bool:
 
 def _is_content(items: list[Any]) -> bool:
     """Whether the list is one message's content."""
-    return any(isinstance(item, Mapping) and "type" in item for item in items) and isinstance(state_of(items), str)
+    if not any(isinstance(item, Mapping) and "type" in item for item in items):
+        return False
+    try:
+        return isinstance(state_of(items), str)
+    except TypeError:  # nested too deeply; the run of its judging shows it
+        return False
 
 
 def _replaced_message(message: BaseMessage, text: str, answered_calls: frozenset[str]) -> BaseMessage:
@@ -170,5 +175,25 @@ def _replaced_texts(value: Any, text: str) -> Any:
             return [{"type": "text", "text": text}]
         case list() | tuple():
             return [_replaced_texts(item, text) for item in value]
-        case _:
+        case None | bool() | int() | float():
             return value
+        case _:
+            # It would pass with what it says.
+            raise _no_text(value)
+
+
+def _holds_text(value: Any) -> bool:
+    match value:
+        case Mapping():
+            return any(map(_holds_text, value.values()))
+        case list() | tuple():
+            return any(map(_holds_text, value))
+        case _:
+            return not isinstance(value, int | float | None)
+
+
+def _no_text(value: Any) -> TypeError:
+    return TypeError(
+        f'the guardrail can\'t replace the text of a {type(value).__name__}; use action="raise", or guard text, '
+        "messages, or dicts of them"
+    )

@@ -69,6 +69,8 @@ class LayaEvaluator(RunEvaluator):
       text, or its number where the questions give none.
     - choice: `value` is the label; no score.
 
+    A run that failed has neither, and laya isn't asked about it.
+
     As an evaluator it asks about one run at a time. `evaluate_runs` and `summary` ask about all of them in
     shared forward passes.
     """
@@ -87,6 +89,8 @@ class LayaEvaluator(RunEvaluator):
         self, run: Run, example: Example | None = None, evaluator_run_id: UUID | None = None
     ) -> EvaluationResults:
         """Feedback for one run."""
+        if run.error:
+            return self._failed(evaluator_run_id)
         message = self._runnable.invoke(self._state(run, example), _config(evaluator_run_id))
         return self._feedback(message, evaluator_run_id)
 
@@ -94,14 +98,17 @@ class LayaEvaluator(RunEvaluator):
         self, run: Run, example: Example | None = None, evaluator_run_id: UUID | None = None
     ) -> EvaluationResults:
         """`evaluate_run`, off the event loop."""
+        if run.error:
+            return self._failed(evaluator_run_id)
         state = self._state(run, example)
         message = await self._runnable.ainvoke(state, _config(evaluator_run_id))
         return self._feedback(message, evaluator_run_id)
 
     def evaluate_runs(self, runs: Sequence[Run], examples: Sequence[Example | None]) -> list[EvaluationResults]:
         """Feedback for each run, in order; one laya call for all."""
-        states = [self._state(run, example) for run, example in zip(runs, examples, strict=True)]
-        return [self._feedback(message) for message in self._runnable.batch(states, _config())]
+        states = [self._state(*item) for item in zip(runs, examples, strict=True) if not item[0].error]
+        messages = iter(self._runnable.batch(states, _config()))
+        return [self._failed() if run.error else self._feedback(next(messages)) for run in runs]
 
     async def aevaluate_runs(self, runs: Sequence[Run], examples: Sequence[Example | None]) -> list[EvaluationResults]:
         """`evaluate_runs`, off the event loop."""
@@ -136,6 +143,14 @@ class LayaEvaluator(RunEvaluator):
             for question_id, answer in message.result["answers"].items()
         ]
         return {"results": results}
+
+    def _failed(self, evaluator_run_id: UUID | None = None) -> EvaluationResults:
+        return {
+            "results": [
+                EvaluationResult(key=key, comment="the run failed", source_run_id=evaluator_run_id)
+                for key in self.feedback_keys
+            ]
+        }
 
     def _summarised(self, feedback: Sequence[EvaluationResults]) -> EvaluationResults:
         by_key: dict[str, list[EvaluationResult]] = {key: [] for key in self.feedback_keys}

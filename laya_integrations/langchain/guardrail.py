@@ -71,7 +71,8 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
     """Answers that violate, by question: a choice's labels (each choice needs them), True or False of a noul
     (as `{"faithful": [False]}`), levels of a score from 0."""
     action: Literal["raise", "filter", "annotate"] = "raise"
-    """raise: a `GuardrailError`. filter: `replacement` in place of the text; unanswered tool calls are dropped.
+    """raise: a `GuardrailError`. filter: `replacement` in place of the text; unanswered tool calls are dropped,
+    a dict's keys and numbers stay, and what has no text to replace is a TypeError.
     annotate: the verdict goes into each message's `response_metadata`, a document's `metadata` or the dict, under
     `laya_guardrail`, and all passes; text has no place for it and passes as it is (`judge` gives its verdict)."""
     on_failure: Literal["closed", "open"] = "closed"

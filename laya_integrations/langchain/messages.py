@@ -7,6 +7,7 @@
 | messages, `ChatPromptValue` | a list of such dicts: every turn, tool results too |
 | a dict or list | itself, with messages and content blocks inside it turned at any depth |
 | a pydantic object, a dataclass | a dict of its fields, read the same way |
+| dates and times, `UUID`, `Decimal`, `Enum` | the JSON form that pydantic gives them |
 | content blocks (`[{"type": "text", ...}, ...]`) | their texts; images, audio and reasoning are left out |
 
 laya takes a list for a conversation: a long one loses its oldest turns, anything else loses its end.
@@ -18,7 +19,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from langchain_core.messages import (
     AIMessage,
@@ -32,6 +37,7 @@ from langchain_core.messages import (
 )
 from langchain_core.prompt_values import PromptValue, StringPromptValue
 from pydantic import BaseModel, RootModel
+from pydantic_core import to_jsonable_python
 
 try:
     from laya.errors import StateError
@@ -79,6 +85,9 @@ _OTHER_BLOCKS = frozenset(
 )
 """Block types without text of their own. A tool call is read from the message's `tool_calls`."""
 
+_PLAIN = (date, time, timedelta, Decimal, UUID)
+"""Values in dicts and dataclasses that JSON lacks and everybody writes the same way."""
+
 
 def state_of(value: Any) -> Any:
     """The state that laya reads: text, a dict or a list, free of LangChain objects.
@@ -102,7 +111,9 @@ def _state(value: Any) -> Any:
         return _list_state(value)
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _state(getattr(value, field.name)) for field in fields(value)}
-    return value
+    if isinstance(value, Enum):
+        return _state(value.value)
+    return to_jsonable_python(value) if isinstance(value, _PLAIN) else value
 
 
 def _object_state(value: BaseModel) -> Any:

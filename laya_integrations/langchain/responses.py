@@ -34,7 +34,11 @@ class LayaNoulAnswer(LayaAnswerFields, NoulAnswer):
 
 
 class LayaChoiceAnswer(LayaAnswerFields, ChoiceAnswer):
-    """A label. `confidence` says how far the probabilities are from even; it is no probability."""
+    """A label. `confidence` says how far the probabilities are from even; it is no probability.
+
+    `ModelRouterMiddleware` keeps it in the agent's state. A checkpointer in strict mode reads it back only where
+    its serializer's `allowed_msgpack_modules` names this class.
+    """
 
 
 class LayaScoreAnswer(LayaAnswerFields, ScoreAnswer):

@@ -25,6 +25,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import Field
 
 from laya_integrations.langchain import CallOptions, LayaClassifierResponse, LayaDecisionModel
@@ -326,6 +327,15 @@ async def test_it_drives_the_model_router_middleware(
     assert isinstance(stored, ChoiceAnswer) and stored.choice == label
     run = next(run for run in traces.named("LayaDecisionModel") if run.parent_id)
     assert traces.parents()["LayaDecisionModel"] == {"ModelRouterMiddleware.before_agent", None} and run.usage
+
+
+def test_a_strict_checkpointer_reads_answers_back(classifier: LayaDecisionModel) -> None:
+    """Where it is told of their class, which is not LangChain's own."""
+    answer = classifier.invoke(request(TEXT)).choices["department"]
+    kind = ("laya_integrations.langchain.responses", type(answer).__name__)
+    for allowed, expected in (([kind], answer), ([], answer.model_dump())):
+        serializer = JsonPlusSerializer(allowed_msgpack_modules=allowed)
+        assert serializer.loads_typed(serializer.dumps_typed(answer)) == expected
 
 
 MODELS = {"fast": "simple tasks", "strong": "tasks that need much thought"}

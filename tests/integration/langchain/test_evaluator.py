@@ -162,6 +162,22 @@ def test_an_answer_below_the_gate_has_no_score(agent: Any) -> None:
     assert [(result.score, result.value) for result in summary["results"]] == [(None, None)] * 3
 
 
+async def test_a_failed_run_has_no_score(agent: Any) -> None:
+    """What it was asked is no answer that could be judged; the other runs keep their places."""
+    sizes = Sizes()
+    judge = laya_evaluator(relevance(), runner=agent, options=CallOptions(hooks=sizes))
+    failed, fine = run_of(None, inputs={"query": "a"}), run_of({"passage": "b"})
+    failed.error = "RuntimeError('no')"
+    rows = [judge.evaluate_run(failed, None), await judge.aevaluate_run(failed, None)]
+    assert sizes.sizes == []
+    first, second, third = judge.evaluate_runs([fine, failed, fine], [None] * 3)
+    assert sizes.sizes == [2] and first == third and first["results"][0].score is not None
+    for row in (*rows, second):
+        assert [(result.key, result.score, result.comment) for result in row["results"]] == [
+            (key, None, "the run failed") for key in judge.feedback_keys
+        ]
+
+
 def test_the_state_can_be_read_otherwise(agent: Any) -> None:
     """By a function; where inputs and outputs share a field, they stay apart by themselves."""
     states: list[Any] = []

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -115,6 +116,29 @@ async def test_messages_keep_their_types(agent: Any, how: str) -> None:
     *same, changed = filtered["messages"]
     assert same == conversation[:3] and filtered["count"] == 3
     assert changed == ToolMessage("X", tool_call_id="c", id="2")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"amount": 40}, {"raw": b"text"}, {"note": "text", "raw": b"text"}, {"reader": GuardrailVerdict(flagged=True)}],
+)
+def test_what_has_no_text_to_replace_does_not_pass(agent: Any, given: Any) -> None:
+    """`filter` can't clean it, also where laya could not read it."""
+    strict = make_guardrail(agent, action="filter", thresholds=0.0001)
+    with pytest.raises(TypeError, match=r"can't replace the text of a (dict|bytes|GuardrailVerdict)"):
+        strict.invoke(given)
+    assert strict.invoke({"note": "text", "amount": 40}) == {"note": "[removed]", "amount": 40}
+
+
+def test_what_contains_itself_does_not_pass(agent: Any) -> None:
+    """It can be neither read nor replaced, and the others of its batch come out."""
+    endless: dict[str, Any] = {"type": "text"}
+    endless["self"] = endless
+    for given, failure in ((endless, "dict"), ([endless], "dict")):
+        passed, refused = make_guardrail(agent, action="filter").batch([GOOD, given], return_exceptions=True)
+        assert passed == GOOD and isinstance(refused, TypeError) and f"the text of a {failure}" in str(refused)
+        passed, refused = make_guardrail(agent).batch([GOOD, given], return_exceptions=True)
+        assert passed == GOOD and isinstance(refused, GuardrailError) and refused.failure is not None
 
 
 async def test_both_sides_of_a_chain_are_guarded(agent: Any) -> None:
@@ -326,12 +350,13 @@ def test_handlers_of_the_config_see_the_guardrail(agent: Any) -> None:
 async def test_a_late_answer_is_a_failure(agent: Any, slow: Slow, traces: Traces, asynchronous: bool) -> None:
     """The call returns in time, and its runs are closed by then."""
     guardrail = make_guardrail(agent, timeout=0.2, options=CallOptions(hooks=slow))
+    asked = time.monotonic()
     with pytest.raises(GuardrailError) as raised:
         if asynchronous:
             await guardrail.ainvoke([HumanMessage(GOOD), HumanMessage(FINE)])
         else:
             guardrail.invoke([HumanMessage(GOOD), HumanMessage(FINE)])
-    assert raised.value.failure == "TimeoutError"
+    assert raised.value.failure == "TimeoutError" and time.monotonic() - asked < 15
     runs = traces.runs()
     assert len(runs) == 3 and all(run.closed and run.error for run in runs)
 

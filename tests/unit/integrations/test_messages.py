@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langchain_core.messages import (
@@ -138,6 +141,28 @@ def test_a_bare_list_of_blocks_is_text_and_other_lists_are_not() -> None:
 def test_pydantic_objects_are_their_json() -> None:
     """An object inside a state has no other form that laya could read."""
     assert state_of({"order": Order(number=3)}) == {"order": {"number": 3}}
+
+
+class Plan(Enum):
+    """A value that JSON lacks."""
+
+    FREE = "free"
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        (datetime(2026, 1, 2, 3, tzinfo=UTC), "2026-01-02T03:00:00Z"),
+        (timedelta(minutes=90), "PT1H30M"),
+        (UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Decimal("9.90"), "9.90"),
+        (Plan.FREE, "free"),
+    ],
+)
+def test_plain_values_that_json_lacks_have_their_json_form(value: Any, read: str) -> None:
+    """In dicts and lists as in pydantic objects."""
+    assert state_of({"a": [value]}) == {"a": [read]}
+    assert RootModel[Any](value).model_dump(mode="json") == read
 
 
 def test_the_callers_objects_stay_unchanged() -> None:
