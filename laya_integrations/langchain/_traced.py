@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, cast
 
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
-from langchain_core.runnables.config import get_config_list, run_in_executor, set_config_context
+from langchain_core.runnables.config import (
+    get_callback_manager_for_config,
+    get_config_list,
+    run_in_executor,
+    set_config_context,
+)
 
 from laya_integrations._decisions import Decision, Decisions, RunCapture
 from laya_integrations.langchain._covered import covering, hook_contexts
@@ -37,7 +42,10 @@ class TracedCall(Generic[Output]):
     def invoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """One input in one run of type llm."""
         config = with_provider(ensure_config(config))
-        return runnable._call_with_config(self._one, input, config, run_type="llm")
+        if get_callback_manager_for_config(config).handlers:
+            return runnable._call_with_config(self._one, input, config, run_type="llm")
+        # Nobody listens: opening and closing a run would cost more than all the rest here.
+        return _in_context(_without_run(config), self._unobserved, input)
 
     async def ainvoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """`invoke`, off the event loop."""
@@ -68,6 +76,9 @@ class TracedCall(Generic[Output]):
 
     def _one(self, input: Any, run_manager: Any) -> Output:
         return self._asked(self.prepare(), input, run_manager)
+
+    def _unobserved(self, input: Any) -> Output:
+        return self._answered(self.prepare(), input, RunCapture())[1]
 
     async def _aone(self, input: Any, run_manager: Any) -> Output:
         return await self._aasked(self.prepare, input, run_manager)
@@ -186,6 +197,11 @@ def _in_context(config: RunnableConfig, function: Callable[..., Result], *args: 
     """Run a function where hooks find this config, as LangChain does for a single call."""
     with set_config_context(config) as context:
         return context.run(function, *args)
+
+
+def _without_run(config: RunnableConfig) -> RunnableConfig:
+    """The config for what happens inside a run, which has neither its name nor its id."""
+    return cast(RunnableConfig, {key: value for key, value in config.items() if key not in ("run_name", "run_id")})
 
 
 def _shared_config(configs: list[RunnableConfig], given: Any) -> RunnableConfig:

@@ -126,13 +126,16 @@ class LayaRunnable(DecisionFields, RunnableSerializable[StateInput, LayaMessage]
         return TracedCall(partial(self._decisions, overrides), message_of, one_by_one)
 
 
+_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def message_of(decision: Decision) -> LayaMessage:
     """The message that carries a decision."""
     metadata = {"model_name": decision.model_name, "model_provider": PROVIDER, **run_metadata(decision)}
     if "routing" in decision.result:
         metadata["routing"] = decision.result["routing"]
     return LayaMessage(
-        content=json.dumps(decision.values, ensure_ascii=False, separators=(",", ":")),
+        content=_COMPACT.encode(decision.values),
         result=dict(decision.result),
         run_id=decision.run_id,
         usage_metadata=cast("UsageMetadata | None", decision.usage),
