@@ -376,6 +376,7 @@ def test_an_interrupt_in_a_batch_leaves_the_agent_usable(checkpoints: Path) -> N
         f"""
         import os, signal, sys, threading, warnings
         warnings.simplefilter("ignore")
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background ignores it
         import laya
         agent = laya.load({str(checkpoints / "bert")!r}, device="cpu")
         question = {{"q": {{"type": "noul", "instructions": "Is it?"}}}}

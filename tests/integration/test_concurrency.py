@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -296,11 +297,21 @@ def test_a_hook_may_predict(checkpoints: Path, concurrent: bool) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs POSIX signals")
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, which a job in a shell's background ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupted_caller_leaves_the_others_alone(agent: Agent, gate: Gate) -> None:
     """Ctrl-C reaches the main thread alone, and its hooks."""
     gate.open.clear()
     hook = Recorder()
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4) as pool, interruptible():
 
         def others() -> list[Any]:
             assert gate.began.wait(30)
