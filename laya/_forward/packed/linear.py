@@ -16,20 +16,21 @@ class Linear:
     """`x @ weight.T + bias` for `[T, k]` inputs."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
-        self._bias = bias
+        self._bias, self._width = bias, len(weight)
         self._packed = weight.dtype == torch.float32 and weight.device.type == "cpu" and packing_works()
         self._weight = _reorder(weight) if self._packed else weight
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[T, k]` -> `[T, m]`."""
-        if self._packed and x.shape[0]:
-            return _onednn()(x, self._weight, self._bias, "none", [], "")  # type: ignore[no-any-return]
+        if self._packed:
+            # oneDNN takes no empty matrix.
+            return _onednn()(x, self._weight, self._bias, "none", [], "") if len(x) else x.new_empty(0, self._width)
         return nn.functional.linear(x, self._weight, self._bias)
 
     def plus(self, x: Tensor, residual: Tensor) -> Tensor:
         """The product with a `[T, m]` residual added."""
-        if self._packed and x.shape[0]:
-            return _onednn().binary(x, residual, self._weight, self._bias, "add")  # type: ignore[no-any-return]
+        if self._packed:
+            return _onednn().binary(x, residual, self._weight, self._bias, "add") if len(x) else residual
         return nn.functional.linear(x, self._weight, self._bias) + residual
 
 
