@@ -20,9 +20,6 @@ from laya._forward.network import DecisionNetwork, parameter_count
 from laya._forward.packed import PackedNetwork
 from laya._pipeline.batches import Batch, PassCost
 
-_FORK_WAIT_S = 30.0
-"""How long a fork waits for a pass that is running."""
-
 
 class TorchForward:
     """Runs a decision network on one device. Passes are serialised: one already uses the whole device.
@@ -45,7 +42,6 @@ class TorchForward:
         self.cost: PassCost = pass_cost(device, packed)
         self._call: Any = self._packed() if packed else torch.compile(network, dynamic=True) if compile else network
         self._lock = Lock()
-        self._held = False
         self._forked = False
         _living.add(self)
 
@@ -73,20 +69,9 @@ class TorchForward:
             logits, act_logits = self._call(*inputs)
             return logits.float().cpu().numpy(), act_logits.float().cpu().numpy()
 
-    def before_fork(self) -> None:
-        """Let a running pass end: libraries hold locks while they compute, which a child could never get."""
-        self._held = self._lock.acquire(timeout=_FORK_WAIT_S)
-
-    def after_fork_in_parent(self) -> None:
-        """Go on; where the pass took too long to wait for, nothing was held."""
-        if self._held:
-            self._held = False
-            self._lock.release()
-
-    def after_fork_in_child(self) -> None:
+    def after_fork(self) -> None:
         """Make ready in a forked child; a pass of the parent may have held the lock."""
         self._lock = Lock()
-        self._held = False
         self._forked = True
 
     def _packed(self) -> PackedNetwork:
@@ -99,29 +84,15 @@ class TorchForward:
 
 
 _living: WeakSet[TorchForward] = WeakSet()
-_forking: list[TorchForward] = []
 
 
-def _before_fork() -> None:
-    _forking[:] = list(_living)
-    for forward in _forking:
-        forward.before_fork()
-
-
-def _after_fork_in_parent() -> None:
-    for forward in _forking:
-        forward.after_fork_in_parent()
-    _forking.clear()
-
-
-def _after_fork_in_child() -> None:
-    _forking.clear()
+def _after_fork() -> None:
     for forward in list(_living):
-        forward.after_fork_in_child()
+        forward.after_fork()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _max_positions(encoder: torch.nn.Module) -> int | None:
