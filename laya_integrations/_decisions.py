@@ -75,11 +75,13 @@ class Decision:
     def usage(self) -> dict[str, int] | None:
         """Input, output and total tokens; None where the result reports no usage."""
         usage = self.result.get("usage")
-        if not isinstance(usage, Mapping):
-            return None
-        read, written = int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0)
-        total = int(usage.get("total_tokens") or read + written)
-        return {"input_tokens": read, "output_tokens": written, "total_tokens": total}
+        return token_counts(usage) if isinstance(usage, Mapping) else None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether part of the state didn't fit the token budget; False where the result doesn't say."""
+        usage = self.result.get("usage")
+        return isinstance(usage, Mapping) and bool(usage.get("truncated"))
 
 
 @dataclass
@@ -229,6 +231,13 @@ def check_runner(runner: Any) -> Any:
         got = f"the class {runner.__name__}" if isinstance(runner, type) else type(runner).__name__
         raise TypeError(f"runner must have laya's predict(state, questions), got {got}; pass an Agent or a Router")
     return runner
+
+
+def token_counts(usage: Mapping[str, Any]) -> dict[str, int]:
+    """Input, output and total tokens of a result's or a context's usage; what it doesn't report is 0."""
+    read, written = int(usage.get("input_tokens") or 0), int(usage.get("output_tokens") or 0)
+    total = int(usage.get("total_tokens") or read + written)
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": total}
 
 
 def answer_value(answer: Mapping[str, Any]) -> Any:

@@ -81,8 +81,7 @@ def decision_metadata(decision: Decision, *, counts: bool = True) -> dict[str, A
     metadata: dict[str, Any] = {"ls_model_name": decision.model_name, **run_metadata(decision)}
     if counts and decision.usage is not None:
         metadata["usage_metadata"] = decision.usage
-    reported = decision.result.get("usage")
-    if isinstance(reported, Mapping) and reported.get("truncated"):
+    if decision.truncated:
         metadata["laya_truncated"] = True
     answers = decision.result.get("answers")
     if isinstance(answers, Mapping):

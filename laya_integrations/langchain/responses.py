@@ -78,7 +78,7 @@ def response_of(decision: Decision) -> LayaClassifierResponse:
             "request_id": decision.run_id,
             "batch_index": decision.batch_index,
             "routing": result.get("routing"),
-            "truncated": bool(reported.get("truncated")),
+            "truncated": decision.truncated,
             "truncated_questions": list(reported.get("truncated_questions") or ()),
             "result": dict(result),
         }

@@ -10,7 +10,7 @@ from llama_index.core.base.llms.types import ChatMessage, ChatResponse, Completi
 from llama_index.core.instrumentation.events.llm import LLMChatEndEvent, LLMChatStartEvent
 
 from laya.hooks import PredictContext, aggregate_usage
-from laya_integrations._decisions import Decision
+from laya_integrations._decisions import Decision, token_counts
 
 RUN_ID_TAG = "laya.run_id"
 """The tag that carries laya's id of the call on its span and on both events."""
@@ -110,15 +110,8 @@ def _raw(ctx: PredictContext) -> dict[str, Any]:
 
 
 def _usage(ctx: PredictContext) -> dict[str, int]:
-    counted = ctx.usage if ctx.usage is not None else aggregate_usage(ctx.results)
-    read, written = counted.get("input_tokens", 0), counted.get("output_tokens", 0)
-    return {
-        "prompt_tokens": read,
-        "completion_tokens": written,
-        "total_tokens": read + written,
-        "input_tokens": read,
-        "output_tokens": written,
-    }
+    counts = token_counts(ctx.usage if ctx.usage is not None else aggregate_usage(ctx.results))
+    return {"prompt_tokens": counts["input_tokens"], "completion_tokens": counts["output_tokens"], **counts}
 
 
 def _values(result: Any) -> Any:

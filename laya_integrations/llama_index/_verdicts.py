@@ -47,12 +47,6 @@ class Verdict:
             return cls(decision, None, confidence, f"the answer to {deciding!r} is below min_confidence")
         return cls(decision, _score(answer, passing_labels), confidence)
 
-    @property
-    def is_cut(self) -> bool:
-        """Whether the state was longer than the token budget."""
-        usage = self.decision.result.get("usage")
-        return isinstance(usage, Mapping) and bool(usage.get("truncated"))
-
 
 def best_verdict(verdicts: Sequence[Verdict]) -> int:
     """The index of the highest score; the first of equals, and of those without a score."""

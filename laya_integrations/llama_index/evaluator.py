@@ -229,7 +229,7 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
             result.invalid_reason = result.feedback = verdict.problem
             return result
         which = f", by context {best + 1} of {len(verdicts)}" if len(verdicts) > 1 else ""
-        cut = "; the state was cut to the token budget" if verdict.is_cut else ""
+        cut = "; the state was cut to the token budget" if verdict.decision.truncated else ""
         result.feedback = f"{self.deciding}: {result.answers[self.deciding]} (score {verdict.score:.2f}{which}){cut}"
         result.passing, result.score = verdict.score >= self.threshold, verdict.score
         return result

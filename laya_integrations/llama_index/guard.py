@@ -171,7 +171,7 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
                 return blocked_by, decision
         if self.on_failure == "closed":
             for decision in decisions:
-                if blocked_by := list(conditions) if _is_cut(decision) else unsure(conditions, decision):
+                if blocked_by := list(conditions) if decision.truncated else unsure(conditions, decision):
                     return blocked_by, decision
         return [], decisions[0]
 
@@ -195,8 +195,8 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
         pieces = [text]
         for _ in range(_MOST_ROUNDS):
             decisions = asking.many(pieces)
-            whole += [decision for decision in decisions if not _is_cut(decision)]
-            cut = [piece for piece, decision in zip(pieces, decisions, strict=True) if _is_cut(decision)]
+            whole += [decision for decision in decisions if not decision.truncated]
+            cut = [piece for piece, decision in zip(pieces, decisions, strict=True) if decision.truncated]
             if not cut:
                 return whole
             pieces = [half for piece in cut for half in _halves(piece)]
@@ -223,10 +223,6 @@ class _Outcome:
 
 async def _stream(text: str) -> AsyncGenerator[str, None]:
     yield text
-
-
-def _is_cut(decision: Decision) -> bool:
-    return bool((decision.result.get("usage") or {}).get("truncated"))
 
 
 def _halves(text: str) -> tuple[str, str]:

@@ -46,10 +46,11 @@ class PackedNetwork:
         self, input_ids: Tensor, attention_mask: Tensor, marker_pos: Tensor, marker_mask: Tensor, qtype: Tensor
     ) -> tuple[Tensor, Tensor]:
         """What `DecisionNetwork.forward` takes and gives; each row's tokens must come before its padding."""
-        rows = Rows(attention_mask.sum(1).tolist())
+        lengths = attention_mask.sum(1)
+        rows = Rows(lengths.tolist())
         hidden = self._encoder(input_ids[attention_mask.bool()], rows)
         kinds = self._network.type_emb.weight[qtype]
-        hidden = hidden + kinds.repeat_interleave(attention_mask.sum(1), dim=0)
+        hidden = hidden + kinds.repeat_interleave(lengths, dim=0)
         positions = torch.cat((torch.zeros_like(marker_pos[:, :1]), marker_pos), dim=1)
         read = self._read(hidden, rows, positions + rows.starts.unsqueeze(1))
         return self._network.score(read, marker_mask)

@@ -1,21 +1,15 @@
-"""A real agent, a real router and a trace, shared by the LangChain tests."""
+"""Questions, their runnable and a trace, shared by the LangChain tests."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
 
-import laya
 from laya_integrations.langchain import LayaRunnable
 from tests.integration.langchain.langsmith_server import Traces, traced
-
-CHECKPOINTS = Path(__file__).parents[2] / "data" / "checkpoints"
 
 QUESTIONS = {
     "department": {
@@ -38,29 +32,6 @@ class Ticket(BaseModel):
     department: Literal["billing", "technical"]
     urgent: bool
     frustration: int
-
-
-def load_quietly(make: Callable[[], Any]) -> Any:
-    """Make a runner; these checkpoints ship a temperature that loading replaces with a warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return make()
-
-
-@pytest.fixture(scope="session")
-def agent() -> Any:
-    """An agent with the English checkpoint."""
-    return load_quietly(partial(laya.load, str(CHECKPOINTS / "english"), device="cpu"))
-
-
-@pytest.fixture(scope="session")
-def router() -> Any:
-    """A router with two checkpoints loaded."""
-    names = ("english", "multilingual")
-    router = laya.Router(models={name: str(CHECKPOINTS / name) for name in names}, device="cpu", default="english")
-    for name in names:
-        load_quietly(partial(router.load, name))
-    return router
 
 
 @pytest.fixture

@@ -29,7 +29,8 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from pydantic import Field
 
 from laya_integrations.langchain import CallOptions, LayaClassifierResponse, LayaDecisionModel
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 from tests.integration.langchain.scripted import ScriptedModel
 

@@ -15,7 +15,8 @@ from langsmith.schemas import Example, Run
 
 from laya_integrations.langchain import CallOptions, LayaEvaluator, laya_evaluator
 from laya_integrations.presets import faithfulness, relevance
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import LangSmithServer, Traces
 
 DATASET = uuid4()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laya_integrations import demo
-from tests.integration.langchain.conftest import CHECKPOINTS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "langchain"
 ENGLISH = str(CHECKPOINTS / "english")

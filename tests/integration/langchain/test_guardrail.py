@@ -24,7 +24,8 @@ from langgraph.types import Command, interrupt
 from laya_integrations import presets
 from laya_integrations.langchain import CallOptions, GuardrailError, GuardrailVerdict, LangChainHook, LayaGuardrail
 from laya_integrations.langchain._violations import violation_probability
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 
 GOOD, FINE, BAD = "The app crashes", "hi", "Refund the second fee"

@@ -14,7 +14,8 @@ from langgraph.types import Command
 from pydantic import BaseModel
 
 from laya_integrations.langchain import CallOptions, LayaGuardrailMiddleware
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 from tests.integration.langchain.played import PlayedModel
 

@@ -21,7 +21,8 @@ import laya
 from laya.hooks import clear_default_hooks, default_hooks
 from laya_integrations.langchain import CallOptions, LangChainHook, LayaRunnable
 from laya_integrations.langchain.hook import _open
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 
 TEXT = "My invoice is wrong"

@@ -16,7 +16,8 @@ from langgraph.graph.message import add_messages
 from laya_integrations.langchain import CallOptions, LayaRouter, LayaRunnable, RouteOutcome
 from laya_integrations.langchain._routes import QUESTION, RoutingRule
 from laya_integrations.langchain.responses import LayaChoiceAnswer, LayaClassifierResponse
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 
 TEXTS = ["My invoice is wrong, I want my money back", "The app crashes", "Thank you!", "hello", "Refund the second fee"]

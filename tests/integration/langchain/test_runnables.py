@@ -19,7 +19,8 @@ from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from pydantic import BaseModel
 
 from laya_integrations.langchain import AnswerParser, CallOptions, LayaMessage, LayaRunnable
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, Ticket, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS, Ticket
 
 TEXT = "My invoice is wrong, I want my money back"
 UNREADABLE = {"state": object()}

@@ -12,7 +12,8 @@ from langchain_tests.unit_tests import ToolsUnitTests
 
 from laya_integrations import presets
 from laya_integrations.langchain import CallOptions, LayaTool, laya_tools
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.scripted import ScriptedModel
 
 TEXT = "My invoice is wrong, I want my money back"

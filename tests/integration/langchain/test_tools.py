@@ -20,7 +20,8 @@ from langgraph.types import Command, interrupt
 from pydantic import BaseModel, ValidationError, create_model
 
 from laya_integrations.langchain import CallOptions, LayaMessage, LayaRunnable, LayaTool, state_of
-from tests.integration.langchain.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 from tests.integration.langchain.scripted import ScriptedModel
 

@@ -1,18 +1,14 @@
-"""A real agent and a real router, shared by the LlamaIndex tests."""
+"""Questions, what LlamaIndex's handlers are told, and a token counter, shared by the LlamaIndex tests."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
+from llama_index.core import Settings
+from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
 
-import laya
-
-CHECKPOINTS = Path(__file__).parents[2] / "data" / "checkpoints"
+from tests.integration.llama_index.recorder import Recording, recording
 
 QUESTIONS = {
     "department": {
@@ -24,24 +20,18 @@ QUESTIONS = {
 }
 
 
-def load_quietly(make: Callable[[], Any]) -> Any:
-    """Make a runner; these checkpoints ship a temperature that loading replaces with a warning."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return make()
+@pytest.fixture
+def recorded() -> Iterator[Recording]:
+    """What LlamaIndex's handlers are told in this test."""
+    with recording() as found:
+        yield found
 
 
-@pytest.fixture(scope="session")
-def agent() -> Any:
-    """An agent with the English checkpoint."""
-    return load_quietly(partial(laya.load, str(CHECKPOINTS / "english"), device="cpu"))
-
-
-@pytest.fixture(scope="session")
-def router() -> Any:
-    """A router with two checkpoints loaded."""
-    names = ("english", "multilingual")
-    router = laya.Router(models={name: str(CHECKPOINTS / name) for name in names}, device="cpu", default="english")
-    for name in names:
-        load_quietly(partial(router.load, name))
-    return router
+@pytest.fixture
+def counter() -> Iterator[TokenCountingHandler]:
+    """A token counter on LlamaIndex's shared callback manager."""
+    before = Settings.callback_manager
+    handler = TokenCountingHandler(tokenizer=str.split)
+    Settings.callback_manager = CallbackManager([handler])
+    yield handler
+    Settings.callback_manager = before

@@ -14,7 +14,8 @@ from llama_index.core.workflow import Context, JsonSerializer
 from pydantic import ValidationError
 
 from laya_integrations.llama_index import LayaTool, LayaToolSpec
-from tests.integration.llama_index.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.llama_index.conftest import QUESTIONS
 from tests.integration.llama_index.scripted_llm import ScriptedLLM
 
 TEXT = "My invoice is wrong, I want my money back"

@@ -15,7 +15,8 @@ from pydantic import ValidationError
 from laya.hooks import BaseHook
 from laya_integrations import presets
 from laya_integrations.llama_index import CallOptions, LayaEvaluator
-from tests.integration.llama_index.conftest import CHECKPOINTS, QUESTIONS
+from tests.integration.conftest import CHECKPOINTS
+from tests.integration.llama_index.conftest import QUESTIONS
 
 MOOD = {"type": "score", "instructions": "How friendly is the response?", "criteria": ["rude", "neutral", "kind"]}
 

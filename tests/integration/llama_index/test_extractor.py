@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from laya.hooks import BaseHook
 from laya_integrations.llama_index import CallOptions, LayaMetadataExtractor
-from tests.integration.llama_index.conftest import CHECKPOINTS, QUESTIONS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.llama_index.conftest import QUESTIONS
 
 MOOD = {"type": "score", "instructions": "How angry is it?", "criteria": ["calm", "annoyed", "furious"]}
 ALL = {**QUESTIONS, "mood": MOOD}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.llama_index.conftest import load_quietly
+from tests.integration.conftest import load_quietly
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "llama_index"
 

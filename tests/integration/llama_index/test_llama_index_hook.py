@@ -32,27 +32,10 @@ dispatcher = get_dispatcher("tests.laya")
 
 
 @pytest.fixture
-def recorded() -> Iterator[Recording]:
-    """What LlamaIndex's handlers are told in this test."""
-    with recording() as found:
-        yield found
-
-
-@pytest.fixture
 def installed() -> Iterator[LlamaIndexHook]:
     """The hook, for every call in the process."""
     yield LlamaIndexHook().install()
     LlamaIndexHook.uninstall()
-
-
-@pytest.fixture
-def counter() -> Iterator[TokenCountingHandler]:
-    """A token counter on LlamaIndex's shared callback manager."""
-    before = Settings.callback_manager
-    handler = TokenCountingHandler(tokenizer=str.split)
-    Settings.callback_manager = CallbackManager([handler])
-    yield handler
-    Settings.callback_manager = before
 
 
 @dispatcher.span

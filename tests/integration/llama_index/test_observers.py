@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from llama_index.core import Document, Settings, SummaryIndex
+from llama_index.core import Document, SummaryIndex
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ToolCallBlock
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
@@ -33,7 +33,7 @@ from laya_integrations.llama_index import (
     LlamaIndexHook,
 )
 from tests.integration.llama_index.conftest import QUESTIONS
-from tests.integration.llama_index.recorder import Recording, name_of, recording
+from tests.integration.llama_index.recorder import Recording, name_of
 
 
 class Echo(CustomQueryEngine):
@@ -54,23 +54,6 @@ def routed(agent: Any, **options: Any) -> RouterQueryEngine:
     ]
     selector = LayaSingleSelector(runner=agent, options=CallOptions(**options))
     return RouterQueryEngine(selector=selector, query_engine_tools=tools, llm=MockLLM())
-
-
-@pytest.fixture
-def recorded() -> Iterator[Recording]:
-    """What LlamaIndex's handlers are told in this test."""
-    with recording() as found:
-        yield found
-
-
-@pytest.fixture
-def counter() -> Iterator[TokenCountingHandler]:
-    """A token counter on LlamaIndex's shared callback manager."""
-    before = Settings.callback_manager
-    handler = TokenCountingHandler(tokenizer=str.split)
-    Settings.callback_manager = CallbackManager([handler])
-    yield handler
-    Settings.callback_manager = before
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from llama_index_instrumentation.span_handlers import SimpleSpanHandler
 from pydantic import PrivateAttr, ValidationError
 
 from laya_integrations.llama_index import CallOptions, LayaNodePostprocessor
-from tests.integration.llama_index.conftest import CHECKPOINTS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
 
 QUERY = "When are invoices sent?"
 TEXTS = ["Invoices are sent monthly.", "The app crashes.", "Refunds take a week.", "Hello."]

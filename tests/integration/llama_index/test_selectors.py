@@ -26,7 +26,7 @@ from laya_integrations.llama_index import (
     LayaSingleSelector,
     NoChoiceFits,
 )
-from tests.integration.llama_index.conftest import CHECKPOINTS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, load_quietly
 
 QUERY = "My invoice is wrong, I want my money back"
 CHOICES = [
