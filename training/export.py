@@ -31,7 +31,7 @@ def main() -> None:
     options = _options()
     torch.set_num_threads(options.threads)
     sources = fetch_sources(options.state_dir / "sources")
-    network = new_network(sources.encoder, dropout=0.0)
+    network = new_network(sources.encoder)
     average = Average(network)
     position = load_state(options.state_dir, network, average, None)
     average.copy_to(network)

@@ -29,7 +29,7 @@ DEFAULT_STATE = Path.home() / ".cache" / "laya-training"
 SEED = 20
 _CHUNK = 2048
 """Examples that are sorted by length together."""
-_WARMUP = 8000
+_WARMUP = 2500
 """Sequences over which the rates rise."""
 _SAVE_EVERY_S = 180.0
 _LOG_EVERY_S = 60.0
@@ -191,8 +191,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
     parser.add_argument("--sequences", type=int, default=400_000, help="the plan over all sittings: rates end there")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--tokens", type=int, default=3072, help="tokens of a batch, padding included")
-    parser.add_argument("--rows", type=int, default=32, help="most rows of a batch")
+    parser.add_argument("--tokens", type=int, default=2048, help="tokens of a batch, padding included")
+    parser.add_argument("--rows", type=int, default=20, help="most rows of a batch")
     parser.add_argument("--encoder-rate", type=float, default=9e-5)
     parser.add_argument("--head-rate", type=float, default=5e-4)
     return parser.parse_args()

@@ -123,7 +123,7 @@ class Authored:
         wording = vary(rng.choice(family.negations if negated else family.wordings), rng)
         flip = slice(None, None, -1 if negated else 1)
         names = rng.choice(family.label_pairs)[flip] if family.label_pairs and rng.random() < 0.25 else None
-        when = rng.choice(family.criteria)[flip] if family.criteria and rng.random() < 0.35 else None
+        when = rng.choice(family.criteria)[flip] if family.criteria and rng.random() < 0.45 else None
         state, wording = _present(family, text, wording, rng)
         truth = holds != negated
         if rng.random() < 0.14:
