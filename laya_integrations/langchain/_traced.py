@@ -9,9 +9,9 @@ from functools import partial
 from inspect import signature
 from typing import Any, Generic, Literal, TypeVar, cast
 
+from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import (
-    get_callback_manager_for_config,
     get_config_list,
     run_in_executor,
     set_config_context,
@@ -42,7 +42,7 @@ class TracedCall(Generic[Output]):
     def invoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """One input in one run of type llm."""
         config = with_provider(ensure_config(config))
-        if get_callback_manager_for_config(config).handlers:
+        if _has_listeners(config):
             return runnable._call_with_config(self._one, input, config, run_type="llm")
         # Nobody listens: opening and closing a run would cost more than all the rest here.
         return _in_context(_without_run(config), self._unobserved, input)
@@ -197,6 +197,11 @@ def _in_context(config: RunnableConfig, function: Callable[..., Result], *args: 
     """Run a function where hooks find this config, as LangChain does for a single call."""
     with set_config_context(config) as context:
         return context.run(function, *args)
+
+
+def _has_listeners(config: RunnableConfig) -> bool:
+    """Whether a run would be seen: by the config's callbacks, or by those that LangChain adds to every run."""
+    return bool(CallbackManager.configure(config.get("callbacks")).handlers)
 
 
 def _without_run(config: RunnableConfig) -> RunnableConfig:

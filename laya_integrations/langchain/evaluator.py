@@ -187,8 +187,10 @@ def _mean(key: str, results: Sequence[EvaluationResult]) -> EvaluationResult:
     if scores:
         return EvaluationResult(key=key, score=fmean(scores), comment=f"mean of {len(scores)} of {len(results)} runs")
     labels = [str(result.value) for result in results if result.value is not None]
+    if not labels:
+        return EvaluationResult(key=key, comment=f"none of {len(results)} runs has an answer")
     shares = {label: labels.count(label) / len(labels) for label in dict.fromkeys(labels)}
-    return EvaluationResult(key=key, value=shares or None, comment=f"shares of {len(labels)} of {len(results)} runs")
+    return EvaluationResult(key=key, value=shares, comment=f"shares of {len(labels)} of {len(results)} runs")
 
 
 def _config(run_id: UUID | None = None) -> RunnableConfig:

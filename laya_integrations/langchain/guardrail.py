@@ -164,6 +164,8 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
                 ]
             )
         except TypeError as error:
+            # Flagged for want of an answer, perhaps: then what kept laya from it is the cause.
+            error.__cause__ = judged.errors[0] if judged.errors else None
             return error
 
 
