@@ -7,6 +7,7 @@ from pathlib import Path
 
 from training.builders.authored import Authored
 from training.builders.chatter import Chatter
+from training.builders.claims import Claims
 from training.builders.clinc import Clinc
 from training.builders.davidson import Davidson
 from training.builders.home_assistant import HomeAssistant
@@ -18,18 +19,21 @@ from training.example import Builder, Example
 from training.sources import Sources
 
 _SHARES = {
-    "authored": 0.62,
-    "clinc": 0.11,
-    "wordnet": 0.07,
-    "vader": 0.08,
+    "authored": 0.60,
+    "claims": 0.08,
+    "clinc": 0.09,
+    "wordnet": 0.05,
+    "vader": 0.06,
     "davidson": 0.05,
     "home_assistant": 0.03,
     "spam": 0.02,
     "chatter": 0.02,
 }
-_MATCHING_ONLY, _MATCHING_UNTIL, _MATCHING_LATER = 2048, 12_000, 0.02
+_MATCHING_WITHIN, _MATCHING_LATER = (2048, 12_000), 0.02
 """A fresh head cannot tell which option belongs to which text; on the mixture alone it stays at chance for tens of
 thousands of examples, after a thousand that ask for the same words it does not."""
+_FEW_NEGATIONS, _FEW_NEGATIONS_WITHIN = 0.03, (55_000, 80_000)
+"""Half yes, half no to the same words teaches nothing of either, until one of the two is understood."""
 
 
 class Mixture:
@@ -39,6 +43,7 @@ class Mixture:
         self._seed = seed
         self._builders: dict[str, Builder] = {
             "authored": Authored(held_out),
+            "claims": Claims(held_out),
             "clinc": Clinc(data / "clinc150.jsonl", held_out),
             "wordnet": WordNet(sources.wordnet, held_out),
             "vader": Vader(data / "vader.jsonl", held_out),
@@ -48,16 +53,19 @@ class Mixture:
             "chatter": Chatter(sources.chatter, held_out),
         }
         self._matching = None if held_out else Matching()
+        self._plain = None if held_out else Authored(negated=_FEW_NEGATIONS)
 
     def example(self, number: int) -> Example:
         """Return the example of that number."""
         rng = random.Random(f"{self._seed}:{number}")
-        if self._matching is not None and rng.random() < _matching_share(number):
+        if self._matching is not None and rng.random() < max(_MATCHING_LATER, _falling(number, *_MATCHING_WITHIN)):
             return self._matching.draw(rng)
         name = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
+        if name == "authored" and self._plain is not None and rng.random() < _falling(number, *_FEW_NEGATIONS_WITHIN):
+            return self._plain.draw(rng)
         return self._builders[name].draw(rng)
 
 
-def _matching_share(number: int) -> float:
-    passed = (number - _MATCHING_ONLY) / (_MATCHING_UNTIL - _MATCHING_ONLY)
-    return max(_MATCHING_LATER, 1.0 - max(0.0, passed))
+def _falling(number: int, begin: int, end: int) -> float:
+    """1 up to `begin`, 0 from `end` on, a straight line between."""
+    return min(1.0, max(0.0, (end - number) / (end - begin)))

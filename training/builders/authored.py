@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+from training.brief import load_briefs
 from training.example import Example, choice, score, yes_no
 from training.family import Family, Option, Scene, load_families
 from training.grammar import expand, variety
@@ -37,9 +38,10 @@ class Authored:
     needs label sets that were never trained.
     """
 
-    def __init__(self, held_out: bool = False) -> None:
+    def __init__(self, held_out: bool = False, negated: float = 0.33) -> None:
         families, self._scenes = load_families()
-        self._families = [f for f in families.values() if is_held_out(f.name) == held_out]
+        self._negated = negated
+        self._families = [f for f in (*families.values(), *load_briefs()[0]) if is_held_out(f.name) == held_out]
         self._weights = [_SHARE[f.kind] * _richness(f) for f in self._families]
         self._open = [f for f in self._families if "open" in f.flags]
 
@@ -84,7 +86,7 @@ class Authored:
         holds = rng.random() < 0.5
         source = about if holds else rng.choice([o for o in family.options if o is not about])
         text = self._text(family, source, rng)
-        negated = rng.random() < 0.3
+        negated = rng.random() < self._negated
         label = rng.choice(about.labels)
         if about.claims and rng.random() < 0.65:
             claim = rng.choice(about.claims)
@@ -119,7 +121,7 @@ class Authored:
         yes, no = family.options
         holds = rng.random() < 0.5
         text = self._text(family, yes if holds else no, rng)
-        negated = bool(family.negations) and rng.random() < 0.35
+        negated = bool(family.negations) and rng.random() < self._negated
         wording = vary(rng.choice(family.negations if negated else family.wordings), rng)
         flip = slice(None, None, -1 if negated else 1)
         names = rng.choice(family.label_pairs)[flip] if family.label_pairs and rng.random() < 0.25 else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from laya._pipeline.questions import parse_questions
-from training.family import load_families
+from training.brief import load_briefs
+from training.family import FamilyError, load_families
 
 EVALUATION = Path(__file__).parents[3] / "training" / "eval"
 
@@ -63,6 +66,42 @@ def test_evaluated_label_sets_are_not_trained_on(families: list, decisions: list
         if decision["question"]["type"] == "choice" and decision["suite"] != "wordings"
     }
     assert asked.isdisjoint(trained)
+
+
+def test_evaluated_texts_are_not_trained_on(families: list, decisions: list[dict]) -> None:
+    """Nor are the label sets of briefs evaluated."""
+    briefs, claims = load_briefs()
+    trained = {text.lower() for family in (*families, *briefs) for option in family.options for text in option.texts}
+    trained |= {claim.text.lower() for claim in claims}
+    states = [decision["state"] for decision in decisions]
+    assert [state for state in states if isinstance(state, str) and state.lower() in trained] == []
+    label_sets = {frozenset(label.lower() for label in labels) for f in briefs for labels in _label_sets(f)}
+    asked = [d["question"]["criteria"] for d in decisions if d["question"]["type"] == "choice"]
+    assert [labels for labels in asked if frozenset(label.lower() for label in labels) in label_sets] == []
+
+
+def test_briefs_are_broad() -> None:
+    """Hundreds of label sets of each kind that has one, each with texts for both sides."""
+    briefs, claims = load_briefs()
+    kinds = Counter(family.kind for family in briefs)
+    assert min(kinds["noul"], kinds["choice"], kinds["score"]) >= 100 and len(claims) >= 300
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("=== odd\n? Which?\n", "a block is one of"),
+        ("=== noul\n? Is it?\n+ yes\n", "texts for each"),
+        ("=== choice\n? Which?\nno option yet\n", "can't read"),
+        ("=== claims\n: A text.\n+ It is.\n", "some that hold and some that don't"),
+    ],
+)
+def test_a_malformed_brief_names_its_line(text: str, problem: str, tmp_path: Path, monkeypatch: Any) -> None:
+    """So that its writer finds it."""
+    (tmp_path / "bad.txt").write_text(text)
+    monkeypatch.setattr("training.brief._FOLDER", tmp_path)
+    with pytest.raises(FamilyError, match=rf"bad\.txt:1: .*{problem}"):
+        load_briefs.__wrapped__()
 
 
 def _label_sets(family: object) -> list[list[str]]:
