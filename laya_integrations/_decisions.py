@@ -229,7 +229,8 @@ def check_runner(runner: Any) -> Any:
     """Return the runner, or raise a TypeError for what has no `predict`."""
     if isinstance(runner, type) or not isinstance(runner, Runner):
         got = f"the class {runner.__name__}" if isinstance(runner, type) else type(runner).__name__
-        raise TypeError(f"runner must have laya's predict(state, questions), got {got}; pass an Agent or a Router")
+        instead = "model= takes a checkpoint's name or path" if isinstance(runner, str) else "pass an Agent or a Router"
+        raise TypeError(f"runner must have laya's predict(state, questions), got {got}; {instead}")
     return runner
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from laya_integrations._decisions import check_runner
-from laya_integrations._options import CallOptions
+from laya_integrations._options import OPTION_NAMES, CallOptions
 from laya_integrations._runners import default_runner, load_runner
 
 
@@ -38,6 +38,15 @@ class RunnerFields(BaseModel):
     """Instead of a runner: a checkpoint path, Hub id or registered name, loaded on first use and once per process."""
     options: CallOptions = CallOptions()
     """laya's call options, the same for each call; a call may override some by name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_bare_options(cls, fields: Any) -> Any:
+        bare = OPTION_NAMES.intersection(fields) - cls.model_fields.keys() if isinstance(fields, dict) else ()
+        if bare:
+            name = min(bare)
+            raise ValueError(f"{name} is an option of laya's calls; pass options=CallOptions({name}=...)")
+        return fields
 
     @model_validator(mode="after")
     def _one_runner(self) -> Self:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from laya._checkpoints.config import SpecialTokens
 
 
+_LONG_TEXT = 4000
+"""Characters; some milliseconds of work."""
+
+
 class TextTokenizer:
     """Texts to token ids and back, without special tokens. Safe to call from many threads."""
 
@@ -73,7 +77,8 @@ class TextTokenizer:
             return self._encode([_without_lone_surrogates(text) for text in clean])
 
     def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        if len(texts) == 1:  # a batch wakes a thread pool, which costs more than one short text
+        # A batch wakes a thread pool, which costs more than one short text; but only it lets other threads run.
+        if len(texts) == 1 and len(texts[0]) < _LONG_TEXT:
             return [self._tokenizer.encode(texts[0], add_special_tokens=False).ids]
         return [encoding.ids for encoding in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 

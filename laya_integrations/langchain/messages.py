@@ -37,7 +37,7 @@ from langchain_core.messages import (
 )
 from langchain_core.prompt_values import PromptValue, StringPromptValue
 from pydantic import BaseModel, RootModel
-from pydantic_core import to_jsonable_python
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 try:
     from laya.errors import StateError
@@ -92,12 +92,15 @@ _PLAIN = (date, time, timedelta, Decimal, UUID)
 def state_of(value: Any) -> Any:
     """The state that laya reads: text, a dict or a list, free of LangChain objects.
 
-    Raises StateError for what is nested too deeply, or contains itself.
+    Raises StateError for what is nested too deeply, or contains itself, and for an object without a JSON form.
     """
     try:
         return _state(value)
     except RecursionError:
         raise StateError("the state is nested too deeply, or contains itself; pass a flatter one") from None
+    except (UnicodeDecodeError, PydanticSerializationError):
+        # Their messages quote the state.
+        raise StateError("the state holds an object that has no JSON form; pass text, dicts and lists") from None
 
 
 def _state(value: Any) -> Any:

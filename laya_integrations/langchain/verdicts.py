@@ -45,6 +45,8 @@ class GuardrailVerdict(BaseModel):
     """laya's id of the call; parts judged in one call share it."""
     failure: str | None = None
     """Type of the error that kept laya from answering."""
+    truncated: bool = False
+    """Whether only the beginning fitted into the token budget, so that the rest was not judged."""
 
 
 class GuardrailError(ValueError):

@@ -9,7 +9,6 @@ from typing import Any
 
 from laya_integrations._decisions import Decision, Decisions
 from laya_integrations._options import CallOptions
-from laya_integrations._runners import offline_hint
 from laya_integrations.llama_index.hook import traced_decisions
 
 
@@ -17,8 +16,8 @@ from laya_integrations.llama_index.hook import traced_decisions
 class Asking:
     """Questions for a runner, which is loaded when they are first asked.
 
-    The asynchronous calls work in a thread with the caller's context variables, so what laya's hooks open lies
-    under the caller's span. The load is in that thread as well.
+    The asynchronous calls keep the caller's context variables wherever they work, so what laya's hooks open lies
+    under the caller's span. The load is in a thread.
     """
 
     load: Callable[[], Any]
@@ -29,25 +28,23 @@ class Asking:
 
     def one(self, state: Any) -> Decision:
         """Ask about one state."""
-        decisions = self._decisions()
-        with offline_hint(decisions.runner):
-            return decisions.one(state)
+        return self._decisions().one(state)
 
     def many(self, states: Sequence[Any]) -> list[Decision]:
         """Ask about each state, in order, in one laya call; nothing is loaded for no states."""
         if not states:
             return []
-        decisions = self._decisions()
-        with offline_hint(decisions.runner):
-            return decisions.many(states)
+        return self._decisions().many(states)
 
     async def aone(self, state: Any) -> Decision:
         """`one`, off the event loop."""
-        return await asyncio.to_thread(self.one, state)
+        return await (await asyncio.to_thread(self._decisions)).aone(state)
 
     async def amany(self, states: Sequence[Any]) -> list[Decision]:
         """`many`, off the event loop."""
-        return await asyncio.to_thread(self.many, states)
+        if not states:
+            return []
+        return await (await asyncio.to_thread(self._decisions)).amany(states)
 
     def _decisions(self) -> Decisions:
         return traced_decisions(self.load(), self.questions, self.options, self.callback_manager)

@@ -85,6 +85,11 @@ class Choices:
         """A choice for people, in quotes: its name, else how its description begins."""
         return repr(self.names[index] or textwrap.shorten(self.texts[index], _CALLED, placeholder="..."))
 
+    def twins(self, index: int) -> list[int]:
+        """The choices that say the very same as one, itself among them, in order."""
+        said = list(zip(self.names, self.texts, strict=True))
+        return [other for other, what in enumerate(said) if what == said[index]]
+
     def compared(self, decision: Decision) -> Standing:
         """How they stand after the question of `compare`."""
         answer = _answer(decision, QUESTION)

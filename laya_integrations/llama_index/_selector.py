@@ -60,8 +60,8 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
 
         Raises `NoChoiceFits` where one of them fits no choice and there is no `default_index`.
         """
-        read = self._read([_metadata(choice) for choice in choices])
-        asks = self._asks(read, [_text(query) for query in queries])
+        read = self._read([_metadata(choice) for choice in _many(choices, "choices")])
+        asks = self._asks(read, [_text(query) for query in _many(queries, "queries")])
         return [self._result(read, standing) for standing in _run(asks)]
 
     @_dispatcher.span
@@ -69,8 +69,8 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
         self, choices: Sequence[MetadataType], queries: Sequence[QueryType]
     ) -> list[LayaSelectorResult]:
         """`select_many`, off the event loop."""
-        read = self._read([_metadata(choice) for choice in choices])
-        asks = self._asks(read, [_text(query) for query in queries])
+        read = self._read([_metadata(choice) for choice in _many(choices, "choices")])
+        asks = self._asks(read, [_text(query) for query in _many(queries, "queries")])
         return [self._result(read, standing) for standing in await _arun(asks)]
 
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> LayaSelectorResult:
@@ -104,12 +104,10 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
     def _asked(self, questions: dict[str, Any], texts: list[str]) -> Asked:
         return Asked(Asking(self._loaded_runner, questions, self.options), texts)
 
-    def _fallback(self, standing: Standing, reason: str) -> LayaSelectorResult:
+    def _fallback(self, standing: Standing, reason: str, advice: str = "") -> LayaSelectorResult:
         index = self.default_index
         if index is None:
-            raise NoChoiceFits(
-                f"{reason}; give default_index=, or lower threshold=", standing.probabilities, standing.run_id
-            )
+            raise NoChoiceFits(f"{reason}; give default_index={advice}", standing.probabilities, standing.run_id)
         selection = LayaSelection(
             index=index,
             reason=f"{reason}, so the default is taken",
@@ -144,6 +142,12 @@ async def _arun(asks: Asks) -> list[Standing]:
     except StopIteration as done:
         standings: list[Standing] = done.value
         return standings
+
+
+def _many(items: Sequence[Any], argument: str) -> Sequence[Any]:
+    if isinstance(items, str | QueryBundle | ToolMetadata):
+        raise TypeError(f"{argument} must be a sequence, got one {type(items).__name__}; put it into a list")
+    return items
 
 
 def _metadata(choice: MetadataType) -> ToolMetadata:

@@ -60,6 +60,11 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
     def _named(self) -> Self:
         if not self.questions:
             raise ValueError("questions must hold at least one question")
+        taken = [question for question in self.questions if f"{question}_confidence" in self.questions]
+        if self.with_confidence and taken:
+            raise ValueError(
+                f"with_confidence writes {taken[0]}_confidence, which is a question too; rename one of them"
+            )
         if not self.cache_key and isinstance(self.runner, _NamedRunner):
             self.cache_key = str(self.runner.model_id)
         return self

@@ -57,8 +57,9 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
     One laya call for all nodes. laya reads `{"query": ..., "passage": ...}`, the passage with the metadata that
     LlamaIndex shows to an embedding model. A node's new score lies in 0 to 1: P(true) of a noul, or the expected level
     of a score question divided by the highest level. The nodes that come out are new `NodeWithScore`s; those that
-    went in, and their nodes, stay as they were. A node without a retrieval score is treated like any other. What is
-    longer than the token budget is cut off at the end, so that a long passage is judged by how it begins.
+    went in, and their nodes, stay as they were. A node without a retrieval score is treated like any other; one
+    without a text isn't asked about and scores 0. What is longer than the token budget is cut off at the end, so that
+    a long passage is judged by how it begins.
     """
 
     mode: Literal["rerank", "filter"] = "rerank"
@@ -91,17 +92,19 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
         return found
 
     def _found(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:
-        states = [{"query": query, "passage": node.node.get_content(MetadataMode.EMBED)} for node in nodes]
+        passages = [node.node.get_content(MetadataMode.EMBED) for node in nodes]
+        asked = [index for index, passage in enumerate(passages) if passage.strip()]
         try:
-            answers = self._answers(states)
-            scores = [_score(answer) for answer in answers]
+            found = self._answers([{"query": query, "passage": passages[index]} for index in asked])
+            answers = dict(zip(asked, found, strict=True))
+            scores = [_score(answers[index]) if index in answers else 0.0 for index in range(len(nodes))]
         except Exception as error:
             if self.on_failure == "closed":
                 raise
             # The type alone: a message may quote a query or a passage.
             _logger.warning("laya could not be asked, so the nodes pass as they came: %s", type(error).__name__)
             return [NodeWithScore(node=node.node, score=node.score) for node in nodes][: self.top_n]
-        kept = [index for index, score in enumerate(scores) if self._is_kept(score, answers[index])]
+        kept = [index for index, score in enumerate(scores) if self._is_kept(score, answers.get(index, {}))]
         if self.mode == "rerank":
             kept.sort(key=lambda index: -scores[index])
         return [self._rescored(nodes[index], scores[index]) for index in kept[: self.top_n]]

@@ -34,7 +34,7 @@ class LayaSingleSelector(BaseLayaSelector):
     with nothing would always take. In a comparison all the choices share the budget `head_max_len`; where they are
     so long that some read the same to the model once cut, they are asked about one by one in a second call, and from
     then on at once. `options=CallOptions(head_max_len=...)` gives them more room. Of choices that fit equally well the
-    first is taken, and the reason says that there are others: mostly they still read the same once cut.
+    first is taken, and the reason says that there are others: they say the same, or still read the same once cut.
     """
 
     threshold: Probability = 0.0
@@ -64,17 +64,19 @@ class LayaSingleSelector(BaseLayaSelector):
         return standings
 
     def _result(self, choices: Choices, standing: Standing) -> LayaSelectorResult:
-        best = standing.ranked()[0]
-        called, probability = choices.called(best), standing.probabilities[best]
+        twins = choices.twins(standing.ranked()[0])
+        best = twins[0]
+        called, probability = choices.called(best), max(standing.probabilities[index] for index in twins)
         # Asked about one by one, the choices leave "none" no answer of its own.
         floor = max(self.threshold, 0.5) if self.none_choice and not standing.none else self.threshold
         if standing.none > probability:
             return self._fallback(standing, f"none of the choices fits (probability {standing.none:.2f})")
         if best in standing.unsure or probability < floor:
-            return self._fallback(standing, f"no choice is sure enough: the best, {called}, has {probability:.2f}")
+            reason = f"no choice is sure enough: the best, {called}, has {probability:.2f}"
+            return self._fallback(standing, reason, _lower(best in standing.unsure, probability < self.threshold))
         selection = LayaSelection(
             index=best,
-            reason=f"{called} fits best (probability {probability:.2f}){_like_others(standing, probability)}",
+            reason=f"{called} fits best (probability {probability:.2f}){_like_others(standing, twins)}",
             confidence=probability,
             run_id=standing.run_id,
         )
@@ -119,7 +121,7 @@ class LayaMultiSelector(BaseLayaSelector):
         if not taken:
             best = ranked[0]
             reason = f"no choice is sure enough: the best, {choices.called(best)}, has {probabilities[best]:.2f}"
-            return self._fallback(standing, reason)
+            return self._fallback(standing, reason, _lower(best in standing.unsure, True))
         selections = [
             LayaSelection(
                 index=index,
@@ -132,6 +134,14 @@ class LayaMultiSelector(BaseLayaSelector):
         return LayaSelectorResult(selections=selections, probabilities=probabilities)
 
 
-def _like_others(standing: Standing, probability: float) -> str:
-    others = standing.probabilities.count(probability) - 1
+def _lower(unsure: bool, below: bool) -> str:
+    """What would let the best one pass."""
+    return ", or lower min_confidence" if unsure else ", or lower threshold=" if below else ""
+
+
+def _like_others(standing: Standing, twins: list[int]) -> str:
+    """The others that fit as well: equally probable ones, and those that say the same, which share a probability."""
+    probabilities = standing.probabilities
+    equal = {index for index, probability in enumerate(probabilities) if probability == probabilities[twins[0]]}
+    others = len(equal.union(twins)) - 1
     return f", no better than {others} other{'s' if others > 1 else ''}; the first is taken" if others else ""

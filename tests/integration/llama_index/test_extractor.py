@@ -63,6 +63,13 @@ def test_keys_may_have_a_prefix_and_confidences(agent: Any) -> None:
     assert type(metadata["laya_urgent_confidence"]) is float
 
 
+def test_a_confidence_in_a_questions_place_is_refused() -> None:
+    """One of the two answers would be lost."""
+    questions = {"mood": MOOD, "mood_confidence": MOOD}
+    with pytest.raises(ValueError, match="mood_confidence, which is a question too"):
+        LayaMetadataExtractor(model=ENGLISH, questions=questions, with_confidence=True)
+
+
 def test_an_answer_below_the_gate_writes_nothing(agent: Any) -> None:
     """A filter on the metadata finds no guess, and no None."""
     options = CallOptions(min_confidence={"noul:2": 1.0, "default": 0.0})

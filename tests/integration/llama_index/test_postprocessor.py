@@ -35,6 +35,18 @@ GRADE = {
 }
 
 
+def test_a_node_without_text_is_not_asked_about(agent: Any) -> None:
+    """It scores 0: a filter drops it, a reranking puts it last."""
+    asked: list[Any] = []
+    options = CallOptions(on_predict_start=[lambda ctx: asked.extend(ctx.states)])
+    nodes = [NodeWithScore(node=TextNode(text=text)) for text in ("", TEXTS[0], " \n")]
+    reranked = LayaNodePostprocessor(runner=agent, options=options).postprocess_nodes(nodes, query_str=QUERY)
+    assert [state["passage"] for state in asked] == [TEXTS[0]]
+    assert [node.score == 0.0 for node in reranked] == [False, True, True]
+    kept = LayaNodePostprocessor(runner=agent, mode="filter", threshold=0.01).postprocess_nodes(nodes, query_str=QUERY)
+    assert [node.node.get_content() for node in kept] == [TEXTS[0]]
+
+
 def make_nodes(*texts: str) -> list[NodeWithScore]:
     """Nodes with metadata and falling retrieval scores, the last without one."""
     nodes = [

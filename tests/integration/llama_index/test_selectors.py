@@ -249,6 +249,30 @@ async def test_many_queries_share_a_call(request: pytest.FixtureRequest, kind: A
         assert len({result.selections[0].run_id for result in many}) == 1
 
 
+def test_choices_that_say_the_same_are_said_to_be(agent: Any) -> None:
+    """The first of them is taken, and the reason names the others."""
+    result = LayaSingleSelector(runner=agent).select([ToolMetadata(name=None, description="a tool")] * 3, QUERY)
+    assert result.ind == 0 and result.selections[0].confidence == max(result.probabilities)
+    assert result.reason.endswith("no better than 2 others; the first is taken")
+
+
+@pytest.mark.parametrize("which", ["choices", "queries"])
+def test_one_text_in_place_of_many_is_refused(agent: Any, which: str) -> None:
+    """Its letters would be asked about."""
+    given = {"choices": CHOICES, "queries": [QUERY], which: "text"}
+    with pytest.raises(TypeError, match=f"{which} must be a sequence"):
+        LayaSingleSelector(runner=agent).select_many(**given)
+
+
+def test_what_would_let_the_best_pass_is_named(agent: Any) -> None:
+    """The gate that stopped it, and no other."""
+    gated = LayaSingleSelector(runner=agent, options=CallOptions(min_confidence=1.0))
+    with pytest.raises(NoChoiceFits, match=r"give default_index=, or lower min_confidence$"):
+        gated.select(CHOICES, QUERY)
+    with pytest.raises(NoChoiceFits, match=r"give default_index=, or lower threshold=$"):
+        LayaSingleSelector(runner=agent, threshold=1.0).select(CHOICES, QUERY)
+
+
 def test_many_queries_with_long_choices(agent: Any, calls: Calls) -> None:
     """The second round is one call as well."""
     selector = LayaSingleSelector(runner=agent, options=CallOptions(hooks=calls))

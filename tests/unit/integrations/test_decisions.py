@@ -343,6 +343,12 @@ def test_what_has_no_predict_is_no_runner(runner: Any) -> None:
         check_runner(runner)
 
 
+def test_a_name_in_a_runners_place_is_pointed_to_model() -> None:
+    """A checkpoint's name is model=, not runner=."""
+    with pytest.raises(TypeError, match=r"got str; model= takes"):
+        check_runner("laya-mini")
+
+
 def test_question_objects_are_lowered_and_dicts_kept() -> None:
     """A set of dicts stays the same object; an object gives its own dict."""
 

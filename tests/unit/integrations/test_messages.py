@@ -224,6 +224,20 @@ def test_a_state_that_contains_itself_is_refused() -> None:
         state_of(state)
 
 
+def test_an_object_without_a_json_form_is_refused() -> None:
+    """With laya's own error, which doesn't quote it."""
+    errors = pytest.importorskip("laya.errors")
+    with pytest.raises(errors.StateError, match="no JSON form") as caught:
+        state_of(Raw(content=b"\xff secret"))
+    assert "secret" not in str(caught.value) and caught.value.__suppress_context__
+
+
+class Raw(BaseModel):
+    """Holds bytes that are no text."""
+
+    content: bytes
+
+
 class Thread(BaseModel):
     """A graph's state."""
 

@@ -26,6 +26,12 @@ class Offline:
         raise ConnectionError("no route to the Hub")
 
 
+def test_a_call_option_among_the_fields_is_pointed_to_options() -> None:
+    """Options have a place of their own."""
+    with pytest.raises(ValueError, match=r"options=CallOptions\(min_confidence=\.\.\.\)"):
+        RunnerFields(min_confidence=0.5)  # type: ignore[call-arg]
+
+
 def test_there_is_one_default_router_in_a_process() -> None:
     """Threads that ask at the same time get the same one."""
     found: list[Any] = []

@@ -75,6 +75,15 @@ def test_a_question_violates_from_its_threshold_on(thresholds: Any, flagged: lis
     assert verdict.probabilities == {"a": 0.3, "b": 0.5}
 
 
+def test_a_verdict_on_a_part_of_the_text_says_so() -> None:
+    """What lay beyond the token budget was not judged."""
+    rule = ViolationRule({"a": NOUL}, 0.5, {}, True)
+    found = response(a={"type": "noul", "noul": 0.3})
+    assert not rule.verdict(found).truncated
+    cut = found.model_copy(update={"result": {**found.result, "usage": {"truncated": True}}})
+    assert rule.verdict(cut).truncated
+
+
 @pytest.mark.parametrize("closed", [True, False])
 @pytest.mark.parametrize(
     ("answer", "failure"),

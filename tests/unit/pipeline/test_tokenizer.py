@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -76,3 +78,25 @@ def test_a_broken_tokenizer_file_is_named(checkpoints: Path, tmp_path: Path) -> 
     with pytest.raises(CheckpointFormatError, match=str(path)) as caught:
         TextTokenizer.from_file(path, SpecialTokens("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
     assert caught.value.path == path
+
+
+def test_other_threads_run_while_a_long_text_is_read(checkpoints: Path) -> None:
+    """Also an event loop's, whose timeouts would come late."""
+    path = checkpoints / "english" / "tokenizer" / "tokenizer.json"
+    tokenizer = TextTokenizer.from_file(path, SpecialTokens("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
+    beats: list[float] = []
+    done = threading.Event()
+
+    def beat() -> None:
+        while not done.wait(0.005):
+            beats.append(time.perf_counter())
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    started = time.perf_counter()
+    [ids] = tokenizer.encode(["word " * 100_000])
+    ended = time.perf_counter()
+    done.set()
+    thread.join()
+    assert len(ids) > 100_000
+    assert sum(started < at < ended for at in beats) >= 3
