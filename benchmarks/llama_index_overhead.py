@@ -1,6 +1,6 @@
-"""Time the LlamaIndex adapters against asking laya by hand, on a random checkpoint of MiniLM's size.
+"""Time the LlamaIndex adapters against asking laya by hand, on a given or a random checkpoint.
 
-python benchmarks/llama_index_overhead.py [--size tiny] [--rounds 3]
+python benchmarks/llama_index_overhead.py [--model CHECKPOINT | --size tiny] [--rounds 3]
 
 Prints a table: selecting among 10 engines for 64 queries, and postprocessing 100 nodes.
 The first ratio is to be at least 4, the second above 1, the last at least 0.87 (1 / 1.15).
@@ -45,12 +45,14 @@ ENGINES = [
 def main() -> None:
     """Run both cases and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="directory, Hub id or name of a checkpoint, in place of a random one")
     parser.add_argument("--size", choices=SIZES, default="mini")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds, after one that warms up")
     parser.add_argument("--checkpoints", type=Path, default=Path(tempfile.gettempdir()) / "laya-benchmarks")
     given = parser.parse_args()
-    agent = laya.load(str(write_checkpoint(SIZES[given.size], given.checkpoints / given.size)), device="cpu")
-    print(f"{given.size}: {SIZES[given.size]}\n")
+    model = given.model or str(write_checkpoint(SIZES[given.size], given.checkpoints / given.size))
+    agent = laya.load(model, device="cpu")
+    print(f"{given.model or SIZES[given.size]}\n")
     print("| case | seconds, median | compared with | its seconds / ours, median |")
     print("|---|---|---|---|")
     for case, timed in {**_selecting(agent), **_postprocessing(agent)}.items():
