@@ -200,7 +200,9 @@ def test_fifty_concurrent_queries_leave_a_whole_tree(agent: Any, recorded: Recor
         others = [asyncio.create_task(engine.aquery(text)) for text in texts]
         for task in cancelled:
             task.cancel()
-        await asyncio.sleep(0)
+        for _ in range(20):
+            # From one task to the task that it waits for, a cancellation takes a turn of the loop.
+            await asyncio.sleep(0)
         go_on.set()
         return await asyncio.gather(*cancelled, *others, return_exceptions=True)
 
@@ -213,8 +215,10 @@ def test_fifty_concurrent_queries_leave_a_whole_tree(agent: Any, recorded: Recor
     assert [recorded.path(span) for span in recorded.laya_spans] == paths * 50
     assert len({span.parent_id for span in recorded.laya_spans}) == 50
     dropped = Counter(map(name_of, recorded.span_handler.dropped_spans))
-    assert dropped["LayaAgent.predict"] == 8 and dropped["RouterQueryEngine.aquery"] == 12
-    assert len(recorded.ends) == 42
+    # A laya that can't be awaited works in a thread, where a cancelled call comes to its end.
+    called_off = 4 if hasattr(agent, "apredict") else 0
+    assert dropped["LayaAgent.predict"] == 8 + called_off and dropped["RouterQueryEngine.aquery"] == 12
+    assert len(recorded.ends) == 42 - called_off
 
 
 def test_openinference_shows_layas_tokens(
