@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from training.family import Family, FamilyError, Option, Rubric
+from training.family import Family, FamilyError, Option, Rubric, option_of
 
 _FOLDER = Path(__file__).parent / "briefs"
 _KINDS = ("noul", "choice", "score", "claims")
@@ -79,9 +79,7 @@ def _family(name: str, kind: str, domain: str, lines: list[str], where: str) -> 
         elif mark in ("+ ", "- ") and kind == "noul":
             family.options[mark == "- "].texts.append(text)
         elif mark == "# " and kind != "noul":
-            labels, *descriptions = (piece.strip() for piece in text.split("::"))
-            names = [label.strip() for label in labels.split("|")]
-            family.options.append(Option(names, [d for d in descriptions if d]))
+            family.options.append(option_of(text))
         elif family.options and kind != "noul":
             family.options[-1].texts.append(line)
         else:

@@ -156,7 +156,7 @@ class _Reader:
             sign, least, most, wording = match.groups()
             family.thresholds.append(Threshold(wording, int(least), int(most), sign == "!"))
         elif line.startswith("# "):
-            family.options.append(_option(line[2:]))
+            family.options.append(option_of(line[2:]))
         elif line.startswith("? "):
             family.wordings.append(line[2:].strip())
         elif line.startswith("! "):
@@ -188,7 +188,8 @@ class _Reader:
         return FamilyError(f"{self._path.name}:{self._line}: {problem}")
 
 
-def _option(line: str) -> Option:
+def option_of(line: str) -> Option:
+    """Read `label | alias :: description << value`, of which the label alone must be there."""
     line, _, values = line.partition("<<")
     labels, *descriptions = (piece.strip() for piece in line.split("::"))
     names = [label.strip() for label in labels.split("|")]

@@ -38,8 +38,9 @@ class Average:
         # Early on a long memory would keep the untrained weights.
         decay = min(self._decay, (1 + steps) / (10 + steps))
         with torch.no_grad():
-            now = [parameter for parameter in network.parameters() if parameter.requires_grad]
-            torch._foreach_lerp_(list(self.weights.values()), now, 1 - decay)
+            for name, parameter in network.named_parameters():
+                if parameter.requires_grad:
+                    self.weights[name].lerp_(parameter, 1 - decay)
 
     def copy_to(self, network: DecisionNetwork) -> None:
         """Put the mean into a network."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from laya_integrations._decisions import Decision
 from laya_integrations.langchain.responses import LayaClassifierResponse
 from laya_integrations.langchain.verdicts import GuardrailVerdict, Violation
 
@@ -60,7 +59,7 @@ class ViolationRule:
             violations=violations,
             probabilities=probabilities,
             run_id=response.request_id,
-            truncated=Decision(response.result).truncated,
+            truncated=response.truncated,
         )
 
     def _threshold(self, question_id: str) -> float:

@@ -60,8 +60,7 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
 
         Raises `NoChoiceFits` where one of them fits no choice and there is no `default_index`.
         """
-        read = self._read([_metadata(choice) for choice in _many(choices, "choices")])
-        asks = self._asks(read, [_text(query) for query in _many(queries, "queries")])
+        read, asks = self._asks_about(choices, queries)
         return [self._result(read, standing) for standing in _run(asks)]
 
     @_dispatcher.span
@@ -69,8 +68,7 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
         self, choices: Sequence[MetadataType], queries: Sequence[QueryType]
     ) -> list[LayaSelectorResult]:
         """`select_many`, off the event loop."""
-        read = self._read([_metadata(choice) for choice in _many(choices, "choices")])
-        asks = self._asks(read, [_text(query) for query in _many(queries, "queries")])
+        read, asks = self._asks_about(choices, queries)
         return [self._result(read, standing) for standing in await _arun(asks)]
 
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> LayaSelectorResult:
@@ -96,6 +94,10 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
         if self.default_index is not None and self.default_index >= len(read):
             raise ValueError(f"default_index {self.default_index} names none of the {len(read)} choices, from 0")
         return read
+
+    def _asks_about(self, choices: Sequence[MetadataType], queries: Sequence[QueryType]) -> tuple[Choices, Asks]:
+        read = self._read([_metadata(choice) for choice in _many(choices, "choices")])
+        return read, self._asks(read, [_text(query) for query in _many(queries, "queries")])
 
     def _ask_each(self, choices: Choices, texts: list[str], instructions: str) -> Asks:
         decisions = yield self._asked(choices.each(instructions), texts)

@@ -32,9 +32,6 @@ class Claims:
     def __init__(self, held_out: bool = False) -> None:
         self._all = [claims for claims in load_briefs()[1] if is_held_out(claims.name) == held_out]
 
-    def __bool__(self) -> bool:
-        return bool(self._all)
-
     def draw(self, rng: random.Random) -> Example:
         """Return one example."""
         claims = rng.choice(self._all)

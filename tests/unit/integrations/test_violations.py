@@ -80,7 +80,7 @@ def test_a_verdict_on_a_part_of_the_text_says_so() -> None:
     rule = ViolationRule({"a": NOUL}, 0.5, {}, True)
     found = response(a={"type": "noul", "noul": 0.3})
     assert not rule.verdict(found).truncated
-    cut = found.model_copy(update={"result": {**found.result, "usage": {"truncated": True}}})
+    cut = found.model_copy(update={"truncated": True})
     assert rule.verdict(cut).truncated
 
 
