@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import workloads
@@ -22,9 +23,23 @@ warnings.simplefilter("ignore")
 def _load(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     import laya
 
+    exported = _exported(command["path"], command["onnx"]) if "onnx" in command else None
     started = time.perf_counter()
-    agents["agent"] = laya.load(command["path"], device="cpu", **command.get("options", {}))
+    if exported is None:
+        agents["agent"] = laya.load(command["path"], device="cpu", **command.get("options", {}))
+    else:
+        agents["agent"] = laya.ONNXAgent(command["path"], exported)
     return {"seconds": time.perf_counter() - started, "version": laya.__version__}
+
+
+def _exported(checkpoint: str, kind: str) -> str:
+    """The checkpoint as an ONNX file beside its folder, made on the first call."""
+    import laya
+
+    path = Path(f"{checkpoint.rstrip('/')}-{kind}.onnx")
+    if not path.exists():
+        laya.export_onnx(checkpoint, str(path), quantize="int8" if kind == "int8" else None)
+    return str(path)
 
 
 def _predict(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:

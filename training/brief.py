@@ -51,7 +51,8 @@ def load_briefs() -> tuple[list[Family], list[Claims]]:
 
 
 def _blocks(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    start, kind, lines = 0, "", []
+    start, kind = 0, ""
+    lines: list[str] = []
     for number, raw in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         line = raw.strip()
         if line.startswith("==="):

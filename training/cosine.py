@@ -14,12 +14,13 @@ from torch import Tensor
 
 from training.model import encoder_settings
 
-_SCALE = 20.0
+SCALE = 20.0
 """Similarities times this are taken as logits, as the encoder was trained."""
+_BATCH = 64
 
 
-class CosineBaseline:
-    """Mean-pooled sentence vectors; a yes/no or rubric option is read together with its question."""
+class SentenceVectors:
+    """Mean-pooled unit vectors of texts by the untrained encoder in `folder`; what was asked for once is kept."""
 
     def __init__(self, folder: Path) -> None:
         from transformers import AutoConfig, AutoModel
@@ -35,20 +36,44 @@ class CosineBaseline:
         self._tokenizer.enable_truncation(256)
         self._known: dict[str, Tensor] = {}
 
+    def of(self, text: str) -> Tensor:
+        """Return the vector, `[d]`."""
+        if text not in self._known:
+            self._known[text] = self._encoded([text])[0]
+        return self._known[text]
+
+    def of_all(self, texts: Sequence[str]) -> Tensor:
+        """Return a vector for each of many texts, `[n, d]`; none of them is kept."""
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+        vectors = torch.empty(len(texts), self._model.config.hidden_size)
+        for start in range(0, len(order), _BATCH):
+            chosen = order[start : start + _BATCH]
+            vectors[chosen] = self._encoded([texts[i] for i in chosen])
+        return vectors
+
+    def _encoded(self, texts: Sequence[str]) -> Tensor:
+        rows = [self._tokenizer.encode(text).ids for text in texts]
+        length = max(map(len, rows))
+        ids = torch.tensor([row + [0] * (length - len(row)) for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows])
+        with torch.inference_mode():
+            hidden = self._model(input_ids=ids, attention_mask=mask).last_hidden_state
+            mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+            return torch.nn.functional.normalize(mean, dim=-1)
+
+
+class CosineBaseline:
+    """Compares a state with each option; a yes/no or rubric option is read together with its question."""
+
+    def __init__(self, folder: Path) -> None:
+        self._vectors = SentenceVectors(folder)
+
     def probabilities(self, state: Any, question: dict[str, Any]) -> list[float]:
         """Return one probability an option in the caller's order; noul: false, true."""
         text = state if isinstance(state, str) else json.dumps(state, ensure_ascii=False)
         options = option_texts(question)
-        similar = torch.stack([self._vector(option) for option in options]) @ self._vector(text)
-        return [float(p) for p in (similar * _SCALE).softmax(-1)]
-
-    def _vector(self, text: str) -> Tensor:
-        if text not in self._known:
-            ids = torch.tensor([self._tokenizer.encode(text).ids])
-            with torch.inference_mode():
-                hidden = self._model(input_ids=ids, attention_mask=torch.ones_like(ids)).last_hidden_state
-            self._known[text] = torch.nn.functional.normalize(hidden.mean(1)[0], dim=0)
-        return self._known[text]
+        similar = torch.stack([self._vectors.of(option) for option in options]) @ self._vectors.of(text)
+        return [float(p) for p in (similar * SCALE).softmax(-1)]
 
 
 def option_texts(question: dict[str, Any]) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from training.builders.alike import Alike
 from training.builders.authored import Authored
 from training.builders.chatter import Chatter
 from training.builders.claims import Claims
@@ -19,12 +20,13 @@ from training.example import Builder, Example
 from training.sources import Sources
 
 _SHARES = {
-    "authored": 0.60,
-    "claims": 0.08,
+    "authored": 0.62,
+    "alike": 0.07,
+    "claims": 0.05,
     "clinc": 0.09,
-    "wordnet": 0.05,
-    "vader": 0.06,
-    "davidson": 0.05,
+    "wordnet": 0.03,
+    "vader": 0.04,
+    "davidson": 0.03,
     "home_assistant": 0.03,
     "spam": 0.02,
     "chatter": 0.02,
@@ -32,8 +34,6 @@ _SHARES = {
 _MATCHING_WITHIN, _MATCHING_LATER = (2048, 12_000), 0.02
 """A fresh head cannot tell which option belongs to which text; on the mixture alone it stays at chance for tens of
 thousands of examples, after a thousand that ask for the same words it does not."""
-_FEW_NEGATIONS, _FEW_NEGATIONS_WITHIN = 0.03, (55_000, 80_000)
-"""Half yes, half no to the same words teaches nothing of either, until one of the two is understood."""
 
 
 class Mixture:
@@ -53,16 +53,16 @@ class Mixture:
             "chatter": Chatter(sources.chatter, held_out),
         }
         self._matching = None if held_out else Matching()
-        self._plain = None if held_out else Authored(negated=_FEW_NEGATIONS)
+        if not held_out:
+            self._builders["alike"] = Alike(sources.encoder)
 
     def example(self, number: int) -> Example:
         """Return the example of that number."""
         rng = random.Random(f"{self._seed}:{number}")
         if self._matching is not None and rng.random() < max(_MATCHING_LATER, _falling(number, *_MATCHING_WITHIN)):
             return self._matching.draw(rng)
-        name = rng.choices(list(_SHARES), list(_SHARES.values()))[0]
-        if name == "authored" and self._plain is not None and rng.random() < _falling(number, *_FEW_NEGATIONS_WITHIN):
-            return self._plain.draw(rng)
+        names = [name for name in _SHARES if name in self._builders]
+        name = rng.choices(names, [_SHARES[name] for name in names])[0]
         return self._builders[name].draw(rng)
 
 

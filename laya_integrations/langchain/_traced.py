@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
@@ -15,6 +16,7 @@ from langchain_core.runnables.config import (
     get_config_list,
     run_in_executor,
     set_config_context,
+    var_child_runnable_config,
 )
 
 from laya_integrations._decisions import Decision, Decisions, RunCapture
@@ -45,7 +47,9 @@ class TracedCall(Generic[Output]):
         if _has_listeners(config):
             return runnable._call_with_config(self._one, input, config, run_type="llm")
         # Nobody listens: opening and closing a run would cost more than all the rest here.
-        return _in_context(_without_run(config), self._unobserved, input)
+        context = copy_context()
+        context.run(var_child_runnable_config.set, _without_run(config))
+        return context.run(self._unobserved, input)
 
     async def ainvoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """`invoke`, off the event loop."""

@@ -22,9 +22,13 @@ from training.phrasing import (
 )
 from training.surface import present
 
-_SHARE = {"noul": 1.2, "choice": 1.0, "score": 1.6}
+_SHARE = {"noul": 1.1, "choice": 1.3, "score": 1.3}
 """How often a kind of family is drawn, per family: rubrics have few texts, but every level of them counts."""
 _TRUE = 0.96
+_FOREIGN, _FOREIGN_TRUE = 0.4, 0.05
+"""Share of the texts without a property that come from other families, and how probable it is that they have it."""
+_NEGATED = 0.1
+"""Half yes, half no to the same words teaches nothing of either, until one of the two is understood."""
 _MAX_OPTIONS = 80
 _SHORT_LIST = 12
 _LIST_SIZES = (1, 2, 3, 4, 4, 5, 6, 7, 9, 12)
@@ -38,9 +42,8 @@ class Authored:
     needs label sets that were never trained.
     """
 
-    def __init__(self, held_out: bool = False, negated: float = 0.33) -> None:
+    def __init__(self, held_out: bool = False) -> None:
         families, self._scenes = load_families()
-        self._negated = negated
         self._families = [f for f in (*families.values(), *load_briefs()[0]) if is_held_out(f.name) == held_out]
         self._weights = [_SHARE[f.kind] * _richness(f) for f in self._families]
         self._open = [f for f in self._families if "open" in f.flags]
@@ -66,7 +69,7 @@ class Authored:
         others = [option for option in family.options if option is not right]
         if rng.random() < 0.6:
             others = rng.sample(others, rng.randint(1, len(others)))
-        if len(others) > _SHORT_LIST and rng.random() < 0.85:
+        if len(others) > _SHORT_LIST and rng.random() < 0.8:
             others = rng.sample(others, rng.choice(_LIST_SIZES))
         extra = None
         if "open" in family.flags:
@@ -84,9 +87,10 @@ class Authored:
     def _claim(self, family: Family, rng: random.Random) -> Example:
         about = rng.choice(family.options)
         holds = rng.random() < 0.5
+        foreign = not holds and "open" in family.flags and rng.random() < _FOREIGN
         source = about if holds else rng.choice([o for o in family.options if o is not about])
-        text = self._text(family, source, rng)
-        negated = rng.random() < self._negated
+        text = self._foreign_text(family, rng) if foreign else self._text(family, source, rng)
+        negated = not foreign and rng.random() < _NEGATED
         label = rng.choice(about.labels)
         if about.claims and rng.random() < 0.65:
             claim = rng.choice(about.claims)
@@ -98,7 +102,7 @@ class Authored:
             criteria = {"true": rng.choice(about.descriptions), "false": "anything else"} if described else None
         state, wording = _present(family, text, wording, rng)
         p_true = _TRUE if holds != negated else 1.0 - _TRUE
-        return yes_no(state, wording, p_true, f"claim:{family.name}", criteria=criteria)
+        return yes_no(state, wording, p_true, f"{'foreign' if foreign else 'claim'}:{family.name}", criteria=criteria)
 
     def _union(self, family: Family, rng: random.Random) -> Example:
         gold = rng.choice(family.options)
@@ -120,15 +124,20 @@ class Authored:
     def _noul(self, family: Family, rng: random.Random) -> Example:
         yes, no = family.options
         holds = rng.random() < 0.5
+        if not holds and "bare" not in family.flags and rng.random() < _FOREIGN:
+            state, wording = _present(
+                family, self._foreign_text(family, rng), vary(rng.choice(family.wordings), rng), rng
+            )
+            return yes_no(state, wording, _FOREIGN_TRUE, f"foreign:{family.name}")
         text = self._text(family, yes if holds else no, rng)
-        negated = bool(family.negations) and rng.random() < self._negated
+        negated = bool(family.negations) and rng.random() < _NEGATED
         wording = vary(rng.choice(family.negations if negated else family.wordings), rng)
         flip = slice(None, None, -1 if negated else 1)
         names = rng.choice(family.label_pairs)[flip] if family.label_pairs and rng.random() < 0.25 else None
         when = rng.choice(family.criteria)[flip] if family.criteria and rng.random() < 0.45 else None
         state, wording = _present(family, text, wording, rng)
         truth = holds != negated
-        if rng.random() < 0.14:
+        if rng.random() < 0.07:
             shown = names or rng.choice((("no", "yes"), ("No", "Yes"), ("false", "true"), ("N", "Y")))
             options = list(zip(shown, when or (None, None), strict=True))
             order = rng.sample((0, 1), 2)
@@ -194,8 +203,8 @@ def is_held_out(name: str) -> bool:
 
 
 def _richness(family: Family) -> float:
-    count = sum(variety(text) for option in family.options for text in option.texts)
-    return min(2.0, max(0.6, (count / 40) ** 0.5)) if family.scene is None else 1.6
+    count = sum(min(4, variety(text)) for option in family.options for text in option.texts)
+    return min(4.0, max(0.6, (count / 40) ** 0.5)) if family.scene is None else 1.6
 
 
 def _compose(scene: Scene, part: str, value: str, rng: random.Random) -> str:

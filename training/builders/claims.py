@@ -50,6 +50,6 @@ class Claims:
             text, name, wording = rng.choice(_FIELDS)
             state = {text: claims.text, name: claim}
             return yes_no(state, vary(wording, rng), _TRUE if holds else 1 - _TRUE, "claims:record")
-        negated = rng.random() < 0.15
+        negated = rng.random() < 0.1
         wording = claim_question(claim, negated, rng)
         return yes_no(claims.text, wording, _TRUE if holds != negated else 1 - _TRUE, "claims:statement")

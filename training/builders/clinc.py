@@ -114,7 +114,7 @@ class Clinc:
         if not holds:
             near = [i for i in self._intents if self._domain[i] == self._domain[intent] and i != intent]
             about = rng.choice(near if near and rng.random() < 0.6 else [i for i in self._intents if i != intent])
-        negated = rng.random() < 0.3
+        negated = rng.random() < 0.1
         wants = self._wants[about]
         if rng.random() < 0.3 and not negated:
             start, _, rest = wants.partition(" ")

@@ -1,0 +1,79 @@
+"""Examples whose soft targets are the untrained encoder's own similarities: what it knows of topics isn't forgotten.
+
+Distillation in the sense of Hinton, Vinyals and Dean 2015, from mean-pooled sentence vectors to option markers.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor
+
+from training.brief import load_briefs
+from training.builders.authored import is_held_out
+from training.cosine import SCALE, SentenceVectors
+from training.example import Example
+from training.family import Family, load_families
+from training.grammar import expand
+from training.phrasing import GENERIC_CHOICE, spell_labels, vary
+
+_NEAREST = (
+    "Which topic is nearest?",
+    "Which of these is it closest to?",
+    "What is it about?",
+    "What does the user want?",
+    "Which intent fits best?",
+    "Find the option that is most alike.",
+)
+_SIZES = (3, 4, 5, 5, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 77)
+_CANDIDATES = 250
+
+
+class Alike:
+    """Draws a text and options of any label sets, some near the text and some far."""
+
+    def __init__(self, encoder: Path) -> None:
+        every = (*load_families()[0].values(), *load_briefs()[0])
+        families = [f for f in every if f.scene is None and not is_held_out(f.name)]
+        texts = (text for family in families for option in family.options for text in option.texts)
+        self._texts = [text for text in texts if " ;; " not in text and " // " not in text]
+        self._labels = _labels(families)
+        self._vectors = SentenceVectors(encoder)
+
+    def draw(self, rng: random.Random) -> Example:
+        """Return one example."""
+        text = expand(rng.choice(self._texts), rng)
+        vector = self._vectors.of(text)
+        count = rng.choice(_SIZES)
+        pool = rng.sample(range(len(self._labels)), min(len(self._labels), _CANDIDATES))
+        near = max(1, round(count * rng.choice((0.2, 0.5, 0.8))))
+        similar = self._matrix[pool] @ vector
+        ranked = similar.argsort(descending=True).tolist()
+        chosen = ranked[:near] + rng.sample(ranked[near:], count - near)
+        rng.shuffle(chosen)
+        labels = [self._labels[pool[i]] for i in chosen]
+        target = (similar[chosen] * SCALE).double().softmax(-1).tolist()
+        shown = spell_labels(labels, rng)
+        if len(set(shown)) < len(shown):
+            shown = labels
+        wording = vary(rng.choice(_NEAREST + GENERIC_CHOICE), rng)
+        question = {"type": "choice", "instructions": wording, "criteria": shown}
+        return Example(text, question, tuple(target), "alike")
+
+    @cached_property
+    def _matrix(self) -> Tensor:
+        return self._vectors.of_all(self._labels)
+
+
+def _labels(families: Sequence[Family]) -> list[str]:
+    names = {
+        label.replace("_", " ").lower()
+        for family in families
+        if family.kind == "choice" and "open" in family.flags
+        for option in family.options
+        for label in option.labels
+    }
+    return sorted(names)
