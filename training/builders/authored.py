@@ -22,7 +22,7 @@ from training.phrasing import (
 )
 from training.surface import present
 
-_SHARE = {"noul": 1.1, "choice": 1.3, "score": 1.3}
+_SHARE = {"noul": 1.0, "choice": 1.7, "score": 1.2}
 """How often a kind of family is drawn, per family: rubrics have few texts, but every level of them counts."""
 _TRUE = 0.96
 _FOREIGN, _FOREIGN_TRUE = 0.4, 0.05
