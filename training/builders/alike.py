@@ -28,7 +28,7 @@ _NEAREST = (
     "Which intent fits best?",
     "Find the option that is most alike.",
 )
-_SIZES = (3, 4, 5, 5, 5, 6, 7, 8, 10, 12, 16, 20, 30, 50, 77)
+_SIZES = (3, 4, 5, 5, 5, 5, 6, 6, 7, 8, 10, 12, 18, 25, 40, 77)
 _CANDIDATES = 250
 
 
