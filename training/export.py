@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
@@ -80,8 +81,16 @@ def write_checkpoint(
     tokenizer.no_padding()
     tokenizer.save(str(out / "tokenizer" / "tokenizer.json"))
     weights = {name: p.detach().half().contiguous() for name, p in network.named_parameters()}
+    weights |= _pooler(sources)
     weights["temperature"] = torch.tensor(temperature)
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+
+
+def _pooler(sources: Sources) -> dict[str, torch.Tensor]:
+    """The encoder's pooler, which answers nothing, but the layout has every tensor of the encoder's class."""
+    names = ("pooler.dense.weight", "pooler.dense.bias")
+    with safe_open(str(sources.encoder / "model.safetensors"), framework="pt") as file:
+        return {f"encoder.{name}": file.get_tensor(name).half() for name in names}
 
 
 def _round_to_half(network: DecisionNetwork) -> None:
