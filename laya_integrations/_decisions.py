@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from laya.hooks import HookRegistry, PredictContext
 from laya_integrations._options import REQUEST_OPTIONS, CallOptions
-from laya_integrations._runners import offline_hint
+from laya_integrations._runners import OfflineHint
 
 Offload = Callable[..., Awaitable[Any]]
 """Runs a blocking function off the event loop, with the caller's context variables; so does `to_thread`."""
@@ -136,7 +136,7 @@ class Decisions:
     def one(self, state: Any, capture: RunCapture | None = None) -> Decision:
         """Answer the questions about one state."""
         call = self._call_for_one(state, capture)
-        with offline_hint(self.runner):
+        with OfflineHint(self.runner):
             result = self.runner.predict(*call.args, **call.options)
         return call.decisions([result])[0]
 
@@ -147,7 +147,7 @@ class Decisions:
         call = self._call_for_many(states, capture)
         if call is None:
             return [self.one(state) for state in states]
-        with offline_hint(self.runner):
+        with OfflineHint(self.runner):
             results = self.runner.predict_batch(*call.args, **call.options)
         return call.decisions(_counted(results, states))
 
@@ -159,7 +159,7 @@ class Decisions:
             decision: Decision = await offload(self.one, state, capture)
             return decision
         call = self._call_for_one(state, capture)
-        with offline_hint(self.runner):
+        with OfflineHint(self.runner):
             result = await self.runner.apredict(*call.args, **call.options)
         return call.decisions([result])[0]
 
@@ -175,7 +175,7 @@ class Decisions:
         if call is None:
             decisions: list[Decision] = await offload(self.many, states, capture)
             return decisions
-        with offline_hint(self.runner):
+        with OfflineHint(self.runner):
             results = await self.runner.apredict_batch(*call.args, **call.options)
         return call.decisions(_counted(results, states))
 

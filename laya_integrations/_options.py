@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 
@@ -46,6 +47,10 @@ class CallOptions:
 
     def given(self) -> dict[str, Any]:
         """The options that are set, by name."""
+        return dict(self._given)
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:
         return {name: value for name in _OPTION_ORDER if (value := getattr(self, name)) is not None}
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 _lock = threading.Lock()
@@ -35,15 +33,20 @@ def default_runner() -> Any:
         return _default[0]
 
 
-@contextmanager
-def offline_hint(runner: Any) -> Iterator[None]:
-    """Say what to pass instead where the default Router cannot get its checkpoint."""
-    try:
-        yield
-    except OSError as error:
-        if isinstance(error, TimeoutError) or not _default or runner is not _default[0]:
-            raise
-        raise OSError(
-            'the default Router could not get its checkpoint from the Hub; pass model="laya-mini", which comes with '
-            f"the package, a checkpoint's path as model=, or a runner=. The Hub said: {error}"
-        ) from error
+class OfflineHint:
+    """A block in which the default Router's failed download says what to pass instead."""
+
+    def __init__(self, runner: Any) -> None:
+        self._runner = runner
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if not isinstance(error, OSError) or isinstance(error, TimeoutError):
+            return
+        if _default and self._runner is _default[0]:
+            raise OSError(
+                'the default Router could not get its checkpoint from the Hub; pass model="laya-mini", which comes '
+                f"with the package, a checkpoint's path as model=, or a runner=. The Hub said: {error}"
+            ) from error

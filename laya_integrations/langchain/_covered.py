@@ -1,14 +1,13 @@
 """Tell a laya call that a run stands for already from one that needs a run of its own.
 
 A runnable opens a run and then calls laya, whose hooks see that call, and may make further ones inside it.
-`covering` marks the runnable's own call for them; the mark follows the context into threads.
+`Covering` marks the runnable's own call for them; the mark follows the context into threads.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -65,14 +64,17 @@ class Cover:
         return True
 
 
-@contextmanager
-def covering(decisions: Decisions, calls: int, capture: RunCapture) -> Iterator[None]:
+class Covering:
     """Mark the laya call inside the block, with its `calls` hook contexts, as one that has its runs."""
-    token = _current.set(Cover(decisions, calls, capture))
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+    def __init__(self, decisions: Decisions, calls: int, capture: RunCapture) -> None:
+        self._cover = Cover(decisions, calls, capture)
+
+    def __enter__(self) -> None:
+        self._token = _current.set(self._cover)
+
+    def __exit__(self, *exc_info: object) -> None:
+        _current.reset(self._token)
 
 
 def hook_contexts(runner: Any, states: list[Any]) -> int:

@@ -20,7 +20,7 @@ from langchain_core.runnables.config import (
 )
 
 from laya_integrations._decisions import Decision, Decisions, RunCapture
-from laya_integrations.langchain._covered import covering, hook_contexts
+from laya_integrations.langchain._covered import Covering, hook_contexts
 from laya_integrations.langchain.callbacks import record_decision, record_run_id, with_provider
 from laya_integrations.langchain.messages import state_of
 
@@ -100,7 +100,7 @@ class TracedCall(Generic[Output]):
         capture = RunCapture()
         try:
             decisions, state = await offload(lambda: (prepare(), self.read(input)))
-            with covering(decisions, 1, capture):
+            with Covering(decisions, 1, capture):
                 decision = await decisions.aone(state, capture, offload=offload)
             answered = decision, self.output(decision)
         except BaseException:
@@ -150,13 +150,13 @@ class TracedCall(Generic[Output]):
 
     def _answered(self, decisions: Decisions, input: Any, capture: RunCapture) -> Answered[Output]:
         state = self.read(input)
-        with covering(decisions, 1, capture):
+        with Covering(decisions, 1, capture):
             decision = decisions.one(state, capture)
         return decision, self.output(decision)
 
     def _all_answered(self, decisions: Decisions, inputs: list[Any], capture: RunCapture) -> list[Answered[Output]]:
         states = [self.read(input) for input in inputs]
-        with covering(decisions, hook_contexts(decisions.runner, states), capture):
+        with Covering(decisions, hook_contexts(decisions.runner, states), capture):
             found = decisions.many(states, capture)
         return [(decision, self.output(decision)) for decision in found]
 
@@ -164,7 +164,7 @@ class TracedCall(Generic[Output]):
         self, decisions: Decisions, inputs: list[Any], capture: RunCapture
     ) -> list[Answered[Output]]:
         states = await offload(lambda: [self.read(input) for input in inputs])
-        with covering(decisions, hook_contexts(decisions.runner, states), capture):
+        with Covering(decisions, hook_contexts(decisions.runner, states), capture):
             found = await decisions.amany(states, capture, offload=offload)
         return [(decision, self.output(decision)) for decision in found]
 
