@@ -152,7 +152,7 @@ class Authored:
             criteria=criteria,
             labels=labels if names or rng.random() < 0.08 else None,
         )
-        return _reordered(example, rng)
+        return _reordered(example, 0.12, rng)
 
     def _score(self, family: Family, rng: random.Random) -> Example:
         level = rng.randrange(len(family.options))
@@ -171,7 +171,7 @@ class Authored:
             options = [(levels[i], None) for i in order]
             return choice(state, wording, options, order.index(gold), f"levels:{family.name}", 0.92)
         example = score(state, wording, levels, _around(gold, spans, level), f"score:{family.name}")
-        return _reordered(example, rng)
+        return _reordered(example, 0.35, rng)
 
     def _threshold(self, family: Family, rng: random.Random) -> Example:
         threshold = rng.choice(family.thresholds)
@@ -275,9 +275,9 @@ def _around(gold: int, spans: Sequence[tuple[int, ...]], level: int) -> list[flo
     return [value + 0.004 for value in target]
 
 
-def _reordered(example: Example, rng: random.Random) -> Example:
-    """Show the options in another order now and then; the target stays in the caller's order."""
-    if rng.random() >= 0.12:
+def _reordered(example: Example, share: float, rng: random.Random) -> Example:
+    """Show the options of a share of examples in another order; the target stays in the caller's order."""
+    if rng.random() >= share:
         return example
     count = len(example.target)
     question = {**example.question, "option_order": rng.sample(range(count), count)}
