@@ -46,10 +46,12 @@ def main() -> None:
     sources = fetch_sources(folder / "sources")
     network = new_network(sources.encoder).train()
     optimizer = optimizer_for(network, options.encoder_rate, options.head_rate)
+    # Those of this sitting, whatever the saved optimizer had.
+    rates = [group["lr"] for group in optimizer.param_groups]
     average = Average(network)
     position = load_state(folder, network, average, optimizer)
     stream = Batches(Mixture(sources, options.data, SEED), RowEncoder(sources.encoder), options.tokens, options.rows)
-    run = Run(network, optimizer, average, position, folder, options.sequences)
+    run = Run(network, optimizer, rates, average, position, folder, options.sequences)
     run.train(stream, options.minutes * 60)
 
 
@@ -81,6 +83,7 @@ class Run:
         self,
         network: DecisionNetwork,
         optimizer: torch.optim.AdamW,
+        rates: list[float],
         average: Average,
         position: Position,
         folder: Path,
@@ -88,7 +91,7 @@ class Run:
     ) -> None:
         self._network, self._optimizer, self._average = network, optimizer, average
         self._position, self._folder, self._planned = position, folder, planned
-        self._base_rates = [group["initial_lr"] for group in _with_initial(optimizer)]
+        self._base_rates = rates
         self._trainable = [p for p in network.parameters() if p.requires_grad]
         self._autocast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
         self._log = _Log(folder / "log.jsonl")
@@ -176,12 +179,6 @@ class _Log:
 
 
 _NAMED = frozenset({"clinc", "wordnet", "vader", "davidson", "home", "spam", "chatter"})
-
-
-def _with_initial(optimizer: torch.optim.AdamW) -> list[dict[str, float]]:
-    for group in optimizer.param_groups:
-        group.setdefault("initial_lr", group["lr"])
-    return optimizer.param_groups
 
 
 def _options() -> argparse.Namespace:
