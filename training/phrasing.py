@@ -128,9 +128,13 @@ def vary(instructions: str, rng: random.Random) -> str:
 
 
 def spell_labels(labels: Sequence[str], rng: random.Random) -> list[str]:
-    """Write all labels in one style: as they are, snake_case, Title Case, UPPER, CamelCase or kebab-case."""
+    """Write all labels in one style: as they are, snake_case, Title Case, UPPER, CamelCase or kebab-case.
+
+    They stay as they are where a style would make two of them the same.
+    """
     style = rng.choice(("plain", "plain", "plain", "plain", "snake", "snake", "title", "upper", "camel", "kebab"))
-    return [_spell(label, style) for label in labels]
+    spelled = [_spell(label, style) for label in labels]
+    return spelled if len(set(spelled)) == len(spelled) else list(labels)
 
 
 def code_labels(count: int, rng: random.Random) -> list[str]:

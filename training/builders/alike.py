@@ -57,8 +57,6 @@ class Alike:
         labels = [self._labels[pool[i]] for i in chosen]
         target = (similar[chosen] * SCALE).double().softmax(-1).tolist()
         shown = spell_labels(labels, rng)
-        if len(set(shown)) < len(shown):
-            shown = labels
         wording = vary(rng.choice(_NEAREST + GENERIC_CHOICE), rng)
         question = {"type": "choice", "instructions": wording, "criteria": shown}
         return Example(text, question, tuple(target), "alike")

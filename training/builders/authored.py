@@ -108,11 +108,11 @@ class Authored:
         gold = rng.choice(family.options)
         text = self._text(family, gold, rng)
         others = [option for option in family.options if option is not gold]
-        seen = {label.lower() for option in family.options for label in option.labels}
+        seen = {label.lower().replace("_", " ") for option in family.options for label in option.labels}
         domains = {family.domain}
         limit = rng.choice((10, 12, 15, 20, 20, 30, 45, 60, _MAX_OPTIONS))
         for other in rng.sample(self._open, len(self._open)):
-            labels = {label.lower() for option in other.options for label in option.labels}
+            labels = {label.lower().replace("_", " ") for option in other.options for label in option.labels}
             if other.domain in domains or labels & seen or len(others) >= limit:
                 continue
             others += other.options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import pytest
 
 from laya._pipeline.questions import parse_questions
 from training.brief import load_briefs
+from training.builders.authored import Authored
 from training.family import FamilyError, load_families
+from training.phrasing import spell_labels
 
 EVALUATION = Path(__file__).parents[3] / "training" / "eval"
 
@@ -78,6 +81,20 @@ def test_evaluated_texts_are_not_trained_on(families: list, decisions: list[dict
     label_sets = {frozenset(label.lower() for label in labels) for f in briefs for labels in _label_sets(f)}
     asked = [d["question"]["criteria"] for d in decisions if d["question"]["type"] == "choice"]
     assert [labels for labels in asked if frozenset(label.lower() for label in labels) in label_sets] == []
+
+
+@pytest.mark.parametrize("held_out", [False, True])
+def test_what_is_drawn_can_be_asked(held_out: bool) -> None:
+    """However labels are spelled and lists are joined, the runtime takes the question."""
+    drawn, rng = Authored(held_out), random.Random(5)
+    for _ in range(3000):
+        parse_questions({"q": drawn.draw(rng).question})
+
+
+def test_no_spelling_makes_two_labels_one() -> None:
+    """Such a list keeps the labels as they are written."""
+    labels = ["refund status", "refund_status", "other"]
+    assert all(len(set(spell_labels(labels, random.Random(seed)))) == 3 for seed in range(60))
 
 
 def test_briefs_are_broad() -> None:
