@@ -9,13 +9,12 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from pathlib import Path
 from typing import Any
 
-from load_memory import anonymous_mb
+from load_memory import anonymous_mb, watched
 from random_checkpoint import SIZES, write_checkpoint
 from workloads import ONE_CHOICE, mixed_states
 
@@ -42,7 +41,7 @@ def main() -> int:
     agent.predict_batch(states[:64], ONE_CHOICE)
     loaded = anonymous_mb()
     started = time.perf_counter()
-    peak, results = _watched(lambda: agent.predict_batch(states, ONE_CHOICE))
+    peak, results = watched(lambda: agent.predict_batch(states, ONE_CHOICE), 0.02)
     seconds = time.perf_counter() - started
     seen: set[int] = set()
     kept = sum(_size(result, seen) for result in results[:_SAMPLE]) / min(_SAMPLE, len(results)) * len(results) / 1e6
@@ -51,24 +50,6 @@ def main() -> int:
     for name, value in (("loaded", loaded), ("results", kept), ("peak", peak), ("bound", bound)):
         print(f"{name:>10} {value:10,.0f} MB")
     return int(peak > bound)
-
-
-def _watched(work: Any) -> tuple[float, Any]:
-    peak, done = 0.0, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not done.wait(0.02):
-            peak = max(peak, anonymous_mb())
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        result = work()
-    finally:
-        done.set()
-        watcher.join()
-    return max(peak, anonymous_mb()), result
 
 
 def _size(value: Any, seen: set[int]) -> int:

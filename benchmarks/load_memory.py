@@ -12,12 +12,14 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from random_checkpoint import SIZES, parameter_count, write_checkpoint
 
 FACTOR, EXTRA_MB = 1.2, 400
+Result = TypeVar("Result")
 
 
 def measure(root: Path) -> Iterator[tuple[str, float]]:
@@ -28,24 +30,30 @@ def measure(root: Path) -> Iterator[tuple[str, float]]:
     import transformers.models.modernbert.modeling_modernbert  # noqa: F401
 
     yield "imports", anonymous_mb()
+    peak, agent = watched(lambda: laya.load(root, device="cpu"), 0.002)
+    loaded = anonymous_mb()
+    yield "peak", max(peak, loaded)
+    yield "loaded", loaded
+    agent.predict("hello", {"q": {"type": "noul", "instructions": "Is it a greeting?"}})
+
+
+def watched(work: Callable[[], Result], pause: float) -> tuple[float, Result]:
+    """The most anonymous memory in MB while the work ran, looked at every `pause` seconds, and its result."""
     peak, done = 0.0, threading.Event()
 
     def watch() -> None:
         nonlocal peak
-        while not done.wait(0.002):
+        while not done.wait(pause):
             peak = max(peak, anonymous_mb())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        agent = laya.load(root, device="cpu")
+        result = work()
     finally:
         done.set()
         watcher.join()
-    loaded = anonymous_mb()
-    yield "peak", max(peak, loaded)
-    yield "loaded", loaded
-    agent.predict("hello", {"q": {"type": "noul", "instructions": "Is it a greeting?"}})
+    return max(peak, anonymous_mb()), result
 
 
 def anonymous_mb() -> float:

@@ -77,6 +77,10 @@ class Family:
     scene: str | None = None
     part: str | None = None
 
+    def label_names(self) -> set[str]:
+        """Every label of every option, in one spelling."""
+        return {label.replace("_", " ").lower() for option in self.options for label in option.labels}
+
 
 @dataclass
 class Scene:

@@ -55,14 +55,15 @@ class Mixture:
         self._matching = None if held_out else Matching()
         if not held_out:
             self._builders["alike"] = Alike(sources.encoder)
+        self._names = [name for name in _SHARES if name in self._builders]
+        self._weights = [_SHARES[name] for name in self._names]
 
     def example(self, number: int) -> Example:
         """Return the example of that number."""
         rng = random.Random(f"{self._seed}:{number}")
         if self._matching is not None and rng.random() < max(_MATCHING_LATER, _falling(number, *_MATCHING_WITHIN)):
             return self._matching.draw(rng)
-        names = [name for name in _SHARES if name in self._builders]
-        name = rng.choices(names, [_SHARES[name] for name in names])[0]
+        name = rng.choices(self._names, self._weights)[0]
         return self._builders[name].draw(rng)
 
 

@@ -5,6 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+NEGATED = 0.1
+"""Share of yes/no questions that ask for the opposite. Half yes, half no to the same words teaches nothing of either,
+until one of the two is understood."""
+
 GENERIC_CHOICE = (
     "Which option fits the text best?",
     "Choose the best option.",

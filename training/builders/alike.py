@@ -6,7 +6,6 @@ Distillation in the sense of Hinton, Vinyals and Dean 2015, from mean-pooled sen
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from training.brief import load_briefs
 from training.builders.authored import is_held_out
 from training.cosine import SCALE, SentenceVectors
 from training.example import Example
-from training.family import Family, load_families
+from training.family import load_families
 from training.grammar import expand
 from training.phrasing import GENERIC_CHOICE, spell_labels, vary
 
@@ -40,7 +39,8 @@ class Alike:
         families = [f for f in every if f.scene is None and not is_held_out(f.name)]
         texts = (text for family in families for option in family.options for text in option.texts)
         self._texts = [text for text in texts if " ;; " not in text and " // " not in text]
-        self._labels = _labels(families)
+        choices = [f for f in families if f.kind == "choice" and "open" in f.flags]
+        self._labels = sorted({name for family in choices for name in family.label_names()})
         self._vectors = SentenceVectors(encoder)
 
     def draw(self, rng: random.Random) -> Example:
@@ -64,14 +64,3 @@ class Alike:
     @cached_property
     def _matrix(self) -> Tensor:
         return self._vectors.of_all(self._labels)
-
-
-def _labels(families: Sequence[Family]) -> list[str]:
-    names = {
-        label.replace("_", " ").lower()
-        for family in families
-        if family.kind == "choice" and "open" in family.flags
-        for option in family.options
-        for label in option.labels
-    }
-    return sorted(names)

@@ -13,6 +13,7 @@ from training.family import Family, Option, Scene, load_families
 from training.grammar import expand, variety
 from training.phrasing import (
     GENERIC_CHOICE,
+    NEGATED,
     NONE_LABELS,
     claim_question,
     code_labels,
@@ -27,8 +28,6 @@ _SHARE = {"noul": 1.0, "choice": 1.7, "score": 1.2}
 _TRUE = 0.96
 _FOREIGN, _FOREIGN_TRUE = 0.4, 0.05
 """Share of the texts without a property that come from other families, and how probable it is that they have it."""
-_NEGATED = 0.1
-"""Half yes, half no to the same words teaches nothing of either, until one of the two is understood."""
 _MAX_OPTIONS = 80
 _SHORT_LIST = 12
 _LIST_SIZES = (1, 2, 3, 4, 4, 5, 6, 7, 9, 12)
@@ -90,7 +89,7 @@ class Authored:
         foreign = not holds and "open" in family.flags and rng.random() < _FOREIGN
         source = about if holds else rng.choice([o for o in family.options if o is not about])
         text = self._foreign_text(family, rng) if foreign else self._text(family, source, rng)
-        negated = not foreign and rng.random() < _NEGATED
+        negated = not foreign and rng.random() < NEGATED
         label = rng.choice(about.labels)
         if about.claims and rng.random() < 0.65:
             claim = rng.choice(about.claims)
@@ -108,11 +107,11 @@ class Authored:
         gold = rng.choice(family.options)
         text = self._text(family, gold, rng)
         others = [option for option in family.options if option is not gold]
-        seen = {label.lower().replace("_", " ") for option in family.options for label in option.labels}
+        seen = family.label_names()
         domains = {family.domain}
         limit = rng.choice((10, 12, 15, 20, 20, 30, 45, 60, _MAX_OPTIONS))
         for other in rng.sample(self._open, len(self._open)):
-            labels = {label.lower().replace("_", " ") for option in other.options for label in option.labels}
+            labels = other.label_names()
             if other.domain in domains or labels & seen or len(others) >= limit:
                 continue
             others += other.options
@@ -130,7 +129,7 @@ class Authored:
             )
             return yes_no(state, wording, _FOREIGN_TRUE, f"foreign:{family.name}")
         text = self._text(family, yes if holds else no, rng)
-        negated = bool(family.negations) and rng.random() < _NEGATED
+        negated = bool(family.negations) and rng.random() < NEGATED
         wording = vary(rng.choice(family.negations if negated else family.wordings), rng)
         flip = slice(None, None, -1 if negated else 1)
         names = rng.choice(family.label_pairs)[flip] if family.label_pairs and rng.random() < 0.25 else None

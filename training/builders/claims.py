@@ -7,7 +7,7 @@ import random
 from training.brief import load_briefs
 from training.builders.authored import is_held_out
 from training.example import Example, choice, yes_no
-from training.phrasing import claim_question, vary
+from training.phrasing import NEGATED, claim_question, vary
 
 _TRUE = 0.96
 _WHICH = (
@@ -50,6 +50,6 @@ class Claims:
             text, name, wording = rng.choice(_FIELDS)
             state = {text: claims.text, name: claim}
             return yes_no(state, vary(wording, rng), _TRUE if holds else 1 - _TRUE, "claims:record")
-        negated = rng.random() < 0.1
+        negated = rng.random() < NEGATED
         wording = claim_question(claim, negated, rng)
         return yes_no(claims.text, wording, _TRUE if holds != negated else 1 - _TRUE, "claims:statement")

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from training.example import Example, choice, yes_no
-from training.phrasing import GENERIC_CHOICE, NONE_LABELS, claim_question, code_labels, spell_labels, vary
+from training.phrasing import GENERIC_CHOICE, NEGATED, NONE_LABELS, claim_question, code_labels, spell_labels, vary
 from training.surface import present
 
 _LABELS = Path(__file__).with_name("clinc_intents.txt")
@@ -114,7 +114,7 @@ class Clinc:
         if not holds:
             near = [i for i in self._intents if self._domain[i] == self._domain[intent] and i != intent]
             about = rng.choice(near if near and rng.random() < 0.6 else [i for i in self._intents if i != intent])
-        negated = rng.random() < 0.1
+        negated = rng.random() < NEGATED
         wants = self._wants[about]
         if rng.random() < 0.3 and not negated:
             start, _, rest = wants.partition(" ")
