@@ -25,6 +25,8 @@ from training.surface import present
 
 _SHARE = {"noul": 1.0, "choice": 1.7, "score": 1.2}
 """How often a kind of family is drawn, per family: rubrics have few texts, but every level of them counts."""
+_PRESETS = 4.0
+"""How much oftener a question that the product ships or teaches is drawn: those are asked the most."""
 _TRUE = 0.96
 _FOREIGN, _FOREIGN_TRUE = 0.4, 0.05
 """Share of the texts without a property that come from other families, and how probable it is that they have it."""
@@ -44,7 +46,7 @@ class Authored:
     def __init__(self, held_out: bool = False) -> None:
         families, self._scenes = load_families()
         self._families = [f for f in (*families.values(), *load_briefs()[0]) if is_held_out(f.name) == held_out]
-        self._weights = [_SHARE[f.kind] * _richness(f) for f in self._families]
+        self._weights = [_weight(f) for f in self._families]
         self._open = [f for f in self._families if "open" in f.flags]
 
     def draw(self, rng: random.Random) -> Example:
@@ -199,6 +201,10 @@ class Authored:
 def is_held_out(name: str) -> bool:
     """Whether a family is kept for calibration; fixed by its name."""
     return zlib.crc32(name.encode()) % 12 == 5
+
+
+def _weight(family: Family) -> float:
+    return _SHARE[family.kind] * _richness(family) * (_PRESETS if family.domain == "presets" else 1.0)
 
 
 def _richness(family: Family) -> float:
