@@ -2,8 +2,9 @@
 
     python benchmarks/peak_share.py --size mini
 
-The peak is the fastest of several large products, measured before and after; the batch's work is that of its matrix
-products over real tokens: nothing is counted for attention, padding and everything else.
+The peak is the fastest of several large products, measured before and after. The batch's work is that of its matrix
+products over real tokens: the linear layers', and of attention's two the pairs of tokens that see each other. Padding,
+masked pairs and everything else count nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import warnings
 from pathlib import Path
 
 import torch
-from random_checkpoint import SIZES, Size, write_checkpoint
+from random_checkpoint import GLOBAL_EVERY, LOCAL_REACH, SIZES, Size, write_checkpoint
 from workloads import ONE_CHOICE, mixed_states
 
 warnings.simplefilter("ignore")
@@ -28,6 +29,14 @@ def products_per_token(size: Size) -> int:
     whole_head_layers = max(0, size.head_layers - 1) * 12 * size.width**2
     last_head_layer = 2 * size.width**2 if size.head_layers else 0
     return encoder + whole_head_layers + last_head_layer
+
+
+def attention_products(size: Size, length: int) -> int:
+    """Multiplications of attention over one row, again without the last head layer."""
+    near = sum(min(length, i + LOCAL_REACH + 1) - max(0, i - LOCAL_REACH) for i in range(length))
+    whole = -(-size.layers // GLOBAL_EVERY)
+    pairs = whole * length**2 + (size.layers - whole) * near + max(0, size.head_layers - 1) * length**2
+    return 2 * size.width * pairs
 
 
 def peak_flops(size: Size) -> float:
@@ -61,8 +70,10 @@ def main() -> None:
         started = time.perf_counter()
         results = agent.predict_batch(states, ONE_CHOICE)
         seconds = time.perf_counter() - started
-        tokens = sum(result["usage"]["input_tokens"] for result in results)
-        rates.append(2 * products_per_token(size) * tokens / seconds)
+        # One question a state, so a result's tokens are one row.
+        lengths = [result["usage"]["input_tokens"] for result in results]
+        products = sum(products_per_token(size) * length + attention_products(size, length) for length in lengths)
+        rates.append(2 * products / seconds)
         peaks.append(peak_flops(size))
     rate, peak = statistics.median(rates), statistics.median(peaks)
     print(f"{given.size}: {rate / 1e9:.0f} of {peak / 1e9:.0f} GFLOP/s, {rate / peak:.0%}")

@@ -17,6 +17,8 @@ from pathlib import Path
 import numpy as np
 
 TOKENIZER = Path(__file__).resolve().parents[1] / "tests" / "data" / "checkpoints" / "english" / "tokenizer"
+GLOBAL_EVERY, LOCAL_REACH = 3, 64
+"""One encoder layer in so many looks at the whole row, the others at the tokens at most so far away."""
 ACTION_WIDTH, ACTION_FEATURES, ACTIONS = 256, 4, 2
 
 
@@ -84,8 +86,8 @@ def _encoder_config(size: Size) -> dict[str, object]:
         "cls_token_id": None,
         "sep_token_id": None,
         "max_position_embeddings": 8192,
-        "global_attn_every_n_layers": 3,
-        "local_attention": 128,
+        "global_attn_every_n_layers": GLOBAL_EVERY,
+        "local_attention": 2 * LOCAL_REACH,
         "layer_types": kinds,
         "rope_parameters": {
             "full_attention": {"rope_theta": 160000.0, "rope_type": "default"},

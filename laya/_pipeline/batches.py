@@ -37,22 +37,27 @@ class PassCost:
     """Whether each row costs as much as the longest of its pass."""
 
 
-def plan_passes(lengths: Sequence[int], cost: PassCost) -> list[list[int]]:
+def plan_passes(lengths: Sequence[int], cost: PassCost, in_turn: bool = False) -> list[list[int]]:
     """Split rows into passes so that their cost is least: `overhead + rows * longest`, or as few passes as fit.
 
     Rows are sorted by length, so that a pass is a run of neighbours. Returns row indices, shortest pass first; rows of
     one pass are in rising length. Deterministic: equal lengths keep their order.
+
+    With `in_turn` rows go into passes in the order given, where padding doesn't make that dear.
     """
     if len(lengths) < 2:
         return [[row] for row in range(len(lengths))]
     order = np.argsort(np.asarray(lengths), kind="stable")
     longest = np.asarray(lengths)[order]
-    if not cost.padded:
+    if cost.padded:
+        return _cut(order, longest, cost)
+    if not in_turn:
         return _filled(order.tolist(), longest.tolist(), cost.budget)
-    return _cut(order, longest, cost)
+    # Rows of one length side by side are looked at in one call.
+    return [sorted(rows, key=lengths.__getitem__) for rows in _filled(range(len(lengths)), lengths, cost.budget)]
 
 
-def _filled(order: list[int], lengths: list[int], budget: int) -> list[list[int]]:
+def _filled(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:
     """Take rows into a pass until the next one doesn't fit."""
     passes: list[list[int]] = [[]]
     used = 0

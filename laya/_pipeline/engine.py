@@ -146,8 +146,11 @@ class Engine:
         return CallRows(work, sum(row_length(item, head) for item in work for head in range(len(asked.heads))))
 
     def run_together(self, calls: Sequence[CallRows]) -> Iterator[None]:
-        """Run the rows of several calls as one set; yields after each pass, when calls may have been `answered`."""
-        for rows in self._plan([item for call in calls for item in call.states], BatchOptions()):
+        """Run the rows of several calls as one set; yields after each pass, when calls may have been `answered`.
+
+        First come, first served: sorted by length, a long row would wait behind short ones that came after it.
+        """
+        for rows in self._plan([item for call in calls for item in call.states], BatchOptions(), in_turn=True):
             self._run(rows)
             yield
 
@@ -207,12 +210,12 @@ class Engine:
                 work.append(StateRows(asked, array, len(ids), from_left, [None] * count, waiting=count))
         return work
 
-    def _plan(self, work: Sequence[StateRows], options: BatchOptions) -> Iterator[list[Row]]:
+    def _plan(self, work: Sequence[StateRows], options: BatchOptions, in_turn: bool = False) -> Iterator[list[Row]]:
         """Yield the rows of each pass."""
         if options.batch_size is None:
             rows = [(item, head) for item in work for head in range(len(item.asked.heads))]
             lengths = [row_length(*row) for row in rows]
-            for chosen in plan_passes(lengths, self.forward.cost):
+            for chosen in plan_passes(lengths, self.forward.cost, in_turn):
                 yield [rows[index] for index in chosen]
             return
         order = list(work)

@@ -97,3 +97,22 @@ def test_a_plan_without_padding_fills_its_passes(lengths: list[int], budget: int
     assert all(total <= budget or len(rows) == 1 for total, rows in zip(totals, passes, strict=True))
     for total, following in zip(totals, passes[1:], strict=False):
         assert total + lengths[following[0]] > budget
+
+
+@given(st.lists(st.integers(1, 60), max_size=30), st.integers(1, 200))
+def test_rows_in_turn_stay_in_turn(lengths: list[int], budget: int) -> None:
+    """No row runs in a later pass than one that came after it; within a pass they are in rising length."""
+    passes = plan_passes(lengths, PassCost(24, budget, padded=False), in_turn=True)
+    assert sorted(row for rows in passes for row in rows) == list(range(len(lengths)))
+    for rows, following in pairwise(passes):
+        assert max(rows) < min(following)
+        assert sum(lengths[row] for row in rows) + lengths[min(following)] > budget
+    for rows in passes:
+        assert [lengths[row] for row in rows] == sorted(lengths[row] for row in rows)
+        assert sum(lengths[row] for row in rows) <= budget or len(rows) == 1
+
+
+def test_where_padding_is_computed_rows_in_turn_are_sorted_all_the_same() -> None:
+    """The price of padding is more than a turn is worth."""
+    lengths, cost = [10, 500] * 10, PassCost(24, 4096)
+    assert plan_passes(lengths, cost, in_turn=True) == plan_passes(lengths, cost)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from laya._pipeline.batches import PassCost
 from laya._pipeline.calibration import Temperatures
 from laya._pipeline.engine import Engine
 from laya.errors import QuestionError, StateError
@@ -54,6 +55,17 @@ def test_rows_of_several_calls_share_a_pass(engine: Engine, forward: CountingFor
     assert len(list(engine.run_together(rows))) == 1
     assert [count for count, _ in forward.shapes] == [20]
     assert {call.tokens for call in rows} == {forward.lengths[0][0]}
+
+
+def test_the_first_call_is_answered_first(checkpoints: Path) -> None:
+    """A long row doesn't wait for the short ones that came after it, where no padding is computed."""
+    forward = CountingForward(PassCost(40, 128, padded=False))
+    engine = Engine(load_tokenizer(checkpoints / "english"), forward, CONFIG)
+    asked = [(["a long state " * 30], {"n": NOUL})] + [(["short"], {"n": NOUL})] * 20
+    rows = [call for call in (engine.prepare(*call) for call in asked) if call is not None]
+    answered = [[call.answered for call in rows] for _ in engine.run_together(rows)]
+    assert len(answered) > 2 and answered[0][0] and not all(answered[0])
+    assert all(seen == sorted(seen, reverse=True) for seen in answered)
 
 
 def test_passes_that_run_again_change_nothing(engine: Engine) -> None:
