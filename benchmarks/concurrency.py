@@ -67,7 +67,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="mini", help="of the random checkpoint")
     parser.add_argument("--checkpoint", type=Path, help="take this one instead")
     parser.add_argument("--callers", type=int, default=32)
-    parser.add_argument("--calls", type=int, default=4, help="of each caller in a round")
+    parser.add_argument("--calls", type=int, default=8, help="of each caller in a round")
     parser.add_argument("--window-ms", type=float, default=10.0)
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds, after one that warms both up")
     parser.add_argument("--words", type=int, nargs=2, default=(4, 60), metavar=("SHORTEST", "LONGEST"))

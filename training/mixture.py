@@ -20,16 +20,16 @@ from training.example import Builder, Example
 from training.sources import Sources
 
 _SHARES = {
-    "authored": 0.61,
-    "alike": 0.14,
-    "claims": 0.06,
-    "clinc": 0.06,
-    "wordnet": 0.02,
-    "vader": 0.03,
-    "davidson": 0.03,
+    "authored": 0.69,
+    "alike": 0.08,
+    "claims": 0.08,
+    "clinc": 0.05,
+    "wordnet": 0.015,
+    "vader": 0.02,
+    "davidson": 0.025,
     "home_assistant": 0.02,
-    "spam": 0.015,
-    "chatter": 0.015,
+    "spam": 0.01,
+    "chatter": 0.01,
 }
 _MATCHING_WITHIN, _MATCHING_LATER = (2048, 12_000), 0.02
 """A fresh head cannot tell which option belongs to which text; on the mixture alone it stays at chance for tens of

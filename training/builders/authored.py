@@ -23,8 +23,9 @@ from training.phrasing import (
 )
 from training.surface import present
 
-_SHARE = {"noul": 1.0, "choice": 1.7, "score": 1.2}
-"""How often a kind of family is drawn, per family: rubrics have few texts, but every level of them counts."""
+_SHARE = {"noul": 1.8, "choice": 1.7, "score": 1.2}
+"""How often a kind of family is drawn, per family: yes/no is learned last, and rubrics have few texts, but every level
+of them counts."""
 _PRESETS = 4.0
 """How much oftener a question that the product ships or teaches is drawn: those are asked the most."""
 _TRUE = 0.96
