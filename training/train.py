@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import random
 import signal
 import time
@@ -51,7 +50,7 @@ def main() -> None:
     average = Average(network)
     position = load_state(folder, network, average, optimizer)
     stream = Batches(Mixture(sources, options.data, SEED), RowEncoder(sources.encoder), options.tokens, options.rows)
-    run = Run(network, optimizer, rates, average, position, folder, options.sequences)
+    run = Run(network, optimizer, rates, average, position, folder, options.sequences, options.decay)
     run.train(stream, options.minutes * 60)
 
 
@@ -88,9 +87,11 @@ class Run:
         position: Position,
         folder: Path,
         planned: int,
+        decay: int,
     ) -> None:
         self._network, self._optimizer, self._average = network, optimizer, average
-        self._position, self._folder, self._planned = position, folder, planned
+        self._position, self._folder = position, folder
+        self._planned, self._decay = planned, decay
         self._base_rates = rates
         self._trainable = [p for p in network.parameters() if p.requires_grad]
         self._autocast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
@@ -136,11 +137,11 @@ class Run:
         self._log.add(rows.sources, by_row.tolist(), right.tolist())
 
     def _rate(self) -> float:
-        """Rise, then fall along a cosine to a twentieth at the planned end."""
+        """Rise, stay, and fall in a straight line to a twentieth over the last sequences of the plan."""
         done = self._position.sequences
         rise = min(1.0, (done + 100) / _WARMUP)
-        share = min(1.0, done / self._planned)
-        return rise * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * share)))
+        left = min(1.0, max(0, self._planned - done) / max(1, self._decay))
+        return rise * (0.05 + 0.95 * left)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopped = True
@@ -186,7 +187,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
     parser.add_argument("--minutes", type=float, default=140.0, help="length of this sitting")
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
-    parser.add_argument("--sequences", type=int, default=400_000, help="the plan over all sittings: rates end there")
+    parser.add_argument("--sequences", type=int, default=283_000, help="the plan over all sittings")
+    parser.add_argument("--decay", type=int, default=43_000, help="the last sequences of the plan, in which rates fall")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=2048, help="tokens of a batch, padding included")
     parser.add_argument("--rows", type=int, default=20, help="most rows of a batch")
