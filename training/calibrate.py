@@ -1,4 +1,8 @@
-"""Temperatures per bucket, fitted on label sets never trained: they make confidence mean what it says."""
+"""Temperatures per bucket, fitted on label sets never trained: they make confidence mean what it says.
+
+What the builders draw is harder than what people ask, so temperatures fitted on it alone say too little confidence.
+Their proportions are kept, and each type is scaled to decisions written by hand, `calibration/typical.jsonl`.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +26,35 @@ def fit_temperatures(network: DecisionNetwork, rows: Sequence[Row], pad: int) ->
     """Return the temperature of each type, and of each bucket with enough rows, that minimise the log loss."""
     by_kind: dict[str, list[tuple[Tensor, int]]] = defaultdict(list)
     for row, logits in zip(rows, _logits(network, rows, pad), strict=True):
-        gold = max(range(len(row.target)), key=row.target.__getitem__)
+        gold = row.target.index(max(row.target))
         kind = KINDS[row.type_id]
         by_kind[kind].append((logits, gold))
         by_kind[bucket(kind, len(row.target))].append((logits, gold))
     types = [_best(by_kind[kind]) for kind in KINDS]
     buckets = {key: _best(cases) for key, cases in sorted(by_kind.items()) if ":" in key and len(cases) >= _ENOUGH}
     return types, buckets
+
+
+def scale_to(
+    network: DecisionNetwork,
+    rows: Sequence[Row],
+    pad: int,
+    types: list[float],
+    buckets: dict[str, float],
+) -> tuple[list[float], dict[str, float]]:
+    """Return temperatures multiplied by the factor of each type that minimises the log loss of `rows`."""
+    by_kind: dict[str, list[tuple[Tensor, int]]] = defaultdict(list)
+    for row, logits in zip(rows, _logits(network, rows, pad), strict=True):
+        kind = KINDS[row.type_id]
+        temperature = buckets.get(bucket(kind, len(row.target)), types[row.type_id])
+        by_kind[kind].append((logits / temperature, row.target.index(max(row.target))))
+    factors = {kind: _best(by_kind[kind]) for kind in KINDS}
+    scaled = {key: _confined(value * factors[key.split(":")[0]]) for key, value in buckets.items()}
+    return [_confined(value * factors[kind]) for kind, value in zip(KINDS, types, strict=True)], scaled
+
+
+def _confined(temperature: float) -> float:
+    return round(min(_HIGHEST, max(_LOWEST, temperature)), 4)
 
 
 def _logits(network: DecisionNetwork, rows: Sequence[Row], pad: int) -> list[Tensor]:

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from training.cosine import CosineBaseline
+from training.example import Example
 from training.measures import calibration_error, mean, roc_auc
 from training.sources import fetch_sources
 from training.train import DEFAULT_STATE
@@ -40,6 +41,11 @@ class Decision:
     def options(self) -> int:
         """Number of options."""
         return 2 if self.question["type"] == "noul" else len(self.question["criteria"])
+
+    def example(self) -> Example:
+        """The decision as an example that is sure of its answer."""
+        target = tuple(float(index == self.gold) for index in range(self.options))
+        return Example(self.state, self.question, target, self.suite)
 
 
 def main() -> None:

@@ -15,7 +15,8 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 
 from laya._forward.network import DecisionNetwork
-from training.calibrate import fit_temperatures
+from training.calibrate import fit_temperatures, scale_to
+from training.evaluate import load_decisions
 from training.mixture import Mixture
 from training.model import ACT_COSTS, HEAD_LAYERS, encoder_settings, new_network
 from training.rows import BUDGETS, RowEncoder
@@ -23,6 +24,7 @@ from training.sources import Sources, fetch_sources
 from training.state import Average, Position, load_state
 from training.train import DEFAULT_STATE, SEED
 
+_TYPICAL = Path(__file__).parent / "calibration"
 _TOKENS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]", "pad_token": "[PAD]",
            "unk_token": "[UNK]"}  # fmt: skip
 
@@ -35,12 +37,15 @@ def main() -> None:
     network = new_network(sources.encoder)
     average = Average(network)
     position = load_state(options.state_dir, network, average, None)
-    average.copy_to(network)
+    if options.mean:
+        average.copy_to(network)
     _round_to_half(network)
     mixture = Mixture(sources, options.data, SEED, held_out=True)
     encoder = RowEncoder(sources.encoder)
     rows = [encoder.encode(mixture.example(number)) for number in range(options.calibration)]
     types, buckets = fit_temperatures(network, rows, encoder.pad)
+    typical = [encoder.encode(decision.example()) for decision in load_decisions(_TYPICAL)]
+    types, buckets = scale_to(network, typical, encoder.pad, types, buckets)
     write_checkpoint(options.out, network, sources, types, buckets, position)
     size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
     print(f"{options.out}: {size / 1e6:.1f} MB, temperatures {types} {buckets}")
@@ -109,6 +114,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
+    parser.add_argument("--mean", action="store_true", help="the running mean: better while the rates are still high")
     parser.add_argument("--calibration", type=int, default=6000, help="held-out decisions to fit temperatures on")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
