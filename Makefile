@@ -31,12 +31,12 @@ TORCH_FROM  = $(TORCH) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-oldest test-published lint types docs bench check constraints clean
+.PHONY: help demo test test-oldest test-published lint types docs eval-mini bench check constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
 
-demo: $(STAMP) ## answer a few questions; MODEL=<path or Hub name> chooses the checkpoint
+demo: $(STAMP) ## answer a few questions; MODEL=<directory or Hub id> chooses another checkpoint
 	$(BIN)/python -m laya_integrations.demo $(MODEL)
 
 test: $(STAMP) ## run every test, the documentation's code blocks included; PYTEST_ARGS='-k name' selects
@@ -63,6 +63,9 @@ types: $(STAMP) ## mypy, strict, on both packages
 docs: $(STAMP) ## run the fenced Python blocks of the Markdown files, then build the site into site/, strictly
 	$(BIN)/python -m pytest $(PYTEST_ARGS) tests/docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+eval-mini: $(STAMP) ## print how laya-mini answers its evaluation set, beside chance and cosine similarity
+	$(BIN)/python -m training.evaluate laya-mini
 
 bench: $(STAMP) ## run the benchmarks
 	$(BIN)/python benchmarks/run.py

@@ -26,7 +26,8 @@ class Agent(BaseAgent):
     """A decision model on one device.
 
     Args:
-        model_id_or_path: A checkpoint's directory, or its Hub id (`subfolder`, `token` and `revision` as there).
+        model_id_or_path: "laya-mini", a checkpoint's directory, or its Hub id (`subfolder`, `token` and `revision` as
+            there).
         device: A torch device; None takes CUDA, MPS, XPU or the CPU, the first that is there. One that isn't is
             a `RuntimeWarning`, and the best there is takes its place.
         fast: Store the weights in a narrow type where the device computes in it.

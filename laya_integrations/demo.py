@@ -1,6 +1,6 @@
 """Triage a few support messages in a chain and in an agent, offline, and show what was traced.
 
-python -m laya_integrations.demo [MODEL_PATH_OR_HUB_ID]
+python -m laya_integrations.demo [CHECKPOINT]
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ QUESTIONS = {
     "frustration": Score(instructions="How frustrated is the customer?", criteria=[*MOODS]),
 }
 
-_REPO_CHECKPOINT = Path(__file__).parents[1] / "tests" / "data" / "checkpoints" / "english"
+_DEFAULT_MODEL = "laya-mini"
+"""Comes with the package."""
 
 
 class Ticket(BaseModel):
@@ -99,11 +100,8 @@ class ScriptedAssistant(BaseChatModel):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; 2 where the model can't be loaded."""
     parser = argparse.ArgumentParser(prog="python -m laya_integrations.demo", description=__doc__.split("\n")[0])
-    parser.add_argument("model", nargs="?", help="checkpoint path or Hub id; default: the repository's small one")
-    model = parser.parse_args(arguments).model or (str(_REPO_CHECKPOINT) if _REPO_CHECKPOINT.is_dir() else None)
-    if model is None:
-        print("error: no checkpoint lies beside this installation; give a path or a Hub id", file=sys.stderr)
-        return 2
+    parser.add_argument("model", nargs="?", default=_DEFAULT_MODEL, help="directory, Hub id or name; %(default)s")
+    model = parser.parse_args(arguments).model
     try:
         agent = _load(model)
     except (OSError, ValueError) as error:
@@ -151,7 +149,7 @@ def _show_chain(agent: Any, runs: RunCollectorCallbackHandler) -> None:
 def _show_router(agent: Any, runs: RunCollectorCallbackHandler) -> None:
     chain = LayaRunnable(_router(agent), questions=QUESTIONS)
     decided = chain.batch(list(MANY_LANGUAGES), {"callbacks": [runs]})
-    print("\nRouter: the checkpoint follows the language of each message")
+    print("\nRouter: the checkpoint follows the language of each message (one stands for both here)")
     _print_table(
         ["message", "checkpoint", "why"],
         [
@@ -166,11 +164,9 @@ def _show_router(agent: Any, runs: RunCollectorCallbackHandler) -> None:
 
 
 def _router(agent: Any) -> laya.Router:
-    """A Router over the repository's small checkpoints, or over the one checkpoint that was asked for."""
-    small = {name: _REPO_CHECKPOINT.with_name(name) for name in ("english", "multilingual")}
-    of_the_repository = agent.model_id == str(_REPO_CHECKPOINT) and all(path.is_dir() for path in small.values())
-    router = laya.Router(models=small if of_the_repository else None)
-    for name in ("english",) if of_the_repository else small:
+    """A Router whose two checkpoints are the same one here: what it chooses shows, and nothing more is loaded."""
+    router = laya.Router()
+    for name in ("english", "multilingual"):
         router.attach(name, agent)
     return router
 

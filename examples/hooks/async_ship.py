@@ -1,17 +1,14 @@
 """Ship records from an async application without making a prediction wait for the network.
 
-python examples/hooks/async_ship.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/async_ship.py [CHECKPOINT]
 """
 
 import asyncio
 import os
 import sys
-from pathlib import Path
 
 import laya
 from laya.hooks import AsyncHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
 
@@ -57,4 +54,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

@@ -1,6 +1,6 @@
 """Write one line a decision, failed or not, without the text that was decided about.
 
-python examples/hooks/audit.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/audit.py [CHECKPOINT]
 """
 
 import hashlib
@@ -8,12 +8,9 @@ import json
 import os
 import sys
 import time
-from pathlib import Path
 
 import laya
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {"refund": {"type": "noul", "instructions": "Does the customer want a refund?"}}
 
@@ -56,4 +53,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

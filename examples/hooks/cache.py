@@ -1,6 +1,6 @@
 """Answer a state that was asked before without asking the model.
 
-python examples/hooks/cache.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/cache.py [CHECKPOINT]
 """
 
 import copy
@@ -8,13 +8,10 @@ import hashlib
 import os
 import sys
 from collections import OrderedDict
-from pathlib import Path
 from threading import Lock
 
 import laya
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 
 def cache_key(ctx, index):
@@ -97,4 +94,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

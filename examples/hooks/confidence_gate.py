@@ -1,16 +1,13 @@
 """Hand what the model is unsure of to a person.
 
-python examples/hooks/confidence_gate.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/confidence_gate.py [CHECKPOINT]
 """
 
 import os
 import sys
-from pathlib import Path
 
 import laya
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "refund": {"type": "noul", "instructions": "Does the customer want a refund?"},
@@ -52,4 +49,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

@@ -1,16 +1,13 @@
 """Ask one question set first and put its answer into the state of the next; tie both runs together.
 
-python examples/hooks/nested.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/nested.py [CHECKPOINT]
 """
 
 import os
 import sys
-from pathlib import Path
 
 import laya
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 KIND = {"kind": {"type": "choice", "instructions": "What is this about?", "criteria": ["a payment", "a fault", "else"]}}
 QUESTIONS = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
@@ -52,4 +49,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

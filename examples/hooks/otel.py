@@ -1,11 +1,10 @@
 """Spans and metrics of predictions: to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names, and to the screen.
 
-python examples/hooks/otel.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/otel.py [CHECKPOINT]
 """
 
 import os
 import sys
-from pathlib import Path
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, PeriodicExportingMetricReader
@@ -15,8 +14,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import laya
 from laya_integrations.opentelemetry import OTelHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "team": {"type": "choice", "instructions": "Which team should handle this?", "criteria": ["billing", "technical"]},
@@ -52,4 +49,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

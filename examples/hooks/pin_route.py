@@ -1,17 +1,14 @@
 """Keep a conversation on the checkpoint that answered its first turn.
 
-python examples/hooks/pin_route.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/pin_route.py [CHECKPOINT]
 """
 
 import os
 import sys
 from contextvars import ContextVar
-from pathlib import Path
 
 from laya import Router
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
 
@@ -46,4 +43,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

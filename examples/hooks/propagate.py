@@ -1,6 +1,6 @@
 """Carry a run's id to the service that acts on the answer, so that both sides' logs can be joined.
 
-python examples/hooks/propagate.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/propagate.py [CHECKPOINT]
 """
 
 import json
@@ -9,12 +9,9 @@ import sys
 import threading
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import laya
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {"refund": {"type": "noul", "instructions": "Does the customer want a refund?"}}
 
@@ -54,4 +51,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

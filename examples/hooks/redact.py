@@ -1,16 +1,13 @@
 """Take card numbers and addresses out of a state before the model, or any later hook, sees it.
 
-python examples/hooks/redact.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/redact.py [CHECKPOINT]
 """
 
 import os
 import re
 import sys
-from pathlib import Path
 
 import laya
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 PATTERNS = (
     (re.compile(r"\b(?:\d[ -]?){13,19}\b"), "[card]"),
@@ -55,4 +52,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

@@ -1,6 +1,6 @@
 """Count and limit what each tenant asks; the tenant comes from a context variable, not from an argument.
 
-python examples/hooks/tenant.py [MODEL_PATH_OR_HUB_ID]
+python examples/hooks/tenant.py [CHECKPOINT]
 """
 
 import os
@@ -8,13 +8,10 @@ import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
-from pathlib import Path
 from threading import Lock
 
 import laya
 from laya.hooks import BaseHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
 
@@ -67,4 +64,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", str(SMALL)))
+    main(sys.argv[1] if len(sys.argv) > 1 else os.environ.get("LAYA_MODEL", "laya-mini"))

@@ -1,19 +1,16 @@
 """A laya hook that reads the config of the chain that is running: its tags and metadata.
 
-python examples/langchain/config_in_hook.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/config_in_hook.py [CHECKPOINT]
 """
 
 import asyncio
 import sys
-from pathlib import Path
 
 from langchain_core.runnables import ensure_config
 from langchain_core.tracers.langchain import wait_for_all_tracers
 
 import laya
 from laya_integrations.langchain import LayaRunnable
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {"urgent": {"type": "noul", "instructions": "Does this need an answer today?"}}
 
@@ -45,6 +42,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

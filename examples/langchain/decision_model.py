@@ -1,11 +1,10 @@
 """laya behind LangChain's decision interface: alone, in a batch, and in LangChain's own middleware.
 
-python examples/langchain/decision_model.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/decision_model.py [CHECKPOINT]
 """
 
 import sys
 import warnings
-from pathlib import Path
 
 from langchain.agents import create_agent
 from langchain.agents.middleware import AutoModeMiddleware, ModelChoice, ModelRouterMiddleware
@@ -19,8 +18,6 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 
 import laya
 from laya_integrations.langchain import LayaDecisionModel
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "urgent": Noul(instructions="Does this message need an answer today?"),
@@ -84,6 +81,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

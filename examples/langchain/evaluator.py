@@ -1,6 +1,6 @@
 """laya as the judge of a LangSmith experiment.
 
-python examples/langchain/evaluator.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/evaluator.py [CHECKPOINT]
 
 With a LangSmith account the client does the rest, and the feedback is in the experiment:
 
@@ -11,7 +11,6 @@ Here the judge is called the same way, and nothing leaves this machine.
 
 import sys
 from datetime import UTC, datetime
-from pathlib import Path
 from uuid import uuid4
 
 from langchain_core.tracers.langchain import wait_for_all_tracers
@@ -20,8 +19,6 @@ from langsmith.schemas import Example, Run
 import laya
 from laya_integrations.langchain import CallOptions, laya_evaluator
 from laya_integrations.presets import faithfulness
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 ROWS = [
     {"question": "When do you open?", "context": "The shop opens at nine and closes at six."},
@@ -69,6 +66,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

@@ -1,10 +1,9 @@
 """laya around an agent: bad input and answers are blocked, and a person decides on payments.
 
-python examples/langchain/guardrail_middleware.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/guardrail_middleware.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
@@ -17,8 +16,6 @@ from langgraph.types import Command
 
 import laya
 from laya_integrations.langchain import LayaGuardrailMiddleware
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 RISKY = {
     "risky": {
@@ -74,6 +71,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

@@ -1,10 +1,9 @@
 """Bare laya calls in the trace of the chain around them.
 
-python examples/langchain/hook.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/hook.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from langchain_core.callbacks import get_usage_metadata_callback
 from langchain_core.runnables import RunnableLambda
@@ -13,8 +12,6 @@ from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
 import laya
 from laya_integrations.langchain import LangChainHook, LayaRunnable
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "department": {
@@ -54,6 +51,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

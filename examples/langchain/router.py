@@ -1,10 +1,9 @@
 """laya as a switch: it runs the branch that fits, or points a graph to its next node.
 
-python examples/langchain/router.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/router.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 from typing import TypedDict
 
 from langchain_core.tracers.langchain import wait_for_all_tracers
@@ -12,8 +11,6 @@ from langgraph.graph import END, START, StateGraph
 
 import laya
 from laya_integrations.langchain import LayaRouter
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTION = {
     "instructions": "Which team should handle this message?",
@@ -61,6 +58,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

@@ -1,10 +1,9 @@
 """laya as a step of a chain.
 
-python examples/langchain/runnable.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/runnable.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 from typing import Literal
 
 from langchain_core.callbacks import get_usage_metadata_callback
@@ -15,8 +14,6 @@ from pydantic import BaseModel, Field
 
 import laya
 from laya_integrations.langchain import AnswerParser, LayaRunnable
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 
 class Ticket(BaseModel):
@@ -42,6 +39,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

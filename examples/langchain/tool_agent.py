@@ -1,10 +1,9 @@
 """laya as a tool of an agent; a scripted chat model stands where yours would.
 
-python examples/langchain/tool_agent.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/tool_agent.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
@@ -14,8 +13,6 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 
 import laya
 from laya_integrations.langchain import LayaTool
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "department": {
@@ -60,6 +57,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

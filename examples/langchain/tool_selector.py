@@ -1,10 +1,9 @@
 """laya before an agent's model: of many tools it is shown those that fit the conversation.
 
-python examples/langchain/tool_selector.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/tool_selector.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
@@ -15,8 +14,6 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 
 import laya
 from laya_integrations.langchain import LayaToolSelectorMiddleware
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 DESCRIPTIONS = {
     "refund": "Pay money back to a customer.",
@@ -54,6 +51,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

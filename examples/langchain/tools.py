@@ -1,10 +1,9 @@
 """Sets of questions as tools of an agent; a scripted chat model stands where yours would.
 
-python examples/langchain/tools.py [MODEL_PATH_OR_HUB_ID]
+python examples/langchain/tools.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
@@ -15,8 +14,6 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 import laya
 from laya_integrations import presets
 from laya_integrations.langchain import laya_tools
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 
 class ScriptedModel(BaseChatModel):
@@ -52,6 +49,6 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")
     # Traces are sent in the background; without this the last ones are lost when the script ends.
     wait_for_all_tracers()

@@ -1,15 +1,12 @@
 """laya judges answers and what was retrieved for them.
 
-python examples/llama_index/evaluator.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/evaluator.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 import laya
 from laya_integrations.llama_index import LayaEvaluator
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 TONE = {
     "tone": {
@@ -38,4 +35,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

@@ -1,10 +1,9 @@
 """laya labels nodes while they are ingested, and a retriever filters by the labels.
 
-python examples/llama_index/extractor.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/extractor.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
@@ -13,8 +12,6 @@ from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from laya_integrations.llama_index import LayaMetadataExtractor
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "topic": {
@@ -43,4 +40,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

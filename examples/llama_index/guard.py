@@ -1,17 +1,14 @@
 """laya refuses or rewrites queries before a query engine sees them.
 
-python examples/llama_index/guard.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/guard.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from llama_index.core.query_engine import CustomQueryEngine
 
 import laya
 from laya_integrations.llama_index import LayaQueryGuard
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "kind": {
@@ -57,4 +54,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

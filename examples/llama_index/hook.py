@@ -1,10 +1,9 @@
 """laya's own calls in LlamaIndex's traces and token counts.
 
-python examples/llama_index/hook.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/hook.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from llama_index.core import Settings
 from llama_index.core.callbacks import CallbackManager, TokenCountingHandler
@@ -13,8 +12,6 @@ from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 
 import laya
 from laya_integrations.llama_index import LlamaIndexHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "department": {
@@ -54,4 +51,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

@@ -1,10 +1,9 @@
 """laya selects every query engine that fits a query, and their answers are joined.
 
-python examples/llama_index/multi_selector.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/multi_selector.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from llama_index.core import Document, SummaryIndex
 from llama_index.core.llms import MockLLM
@@ -13,8 +12,6 @@ from llama_index.core.tools import QueryEngineTool
 
 import laya
 from laya_integrations.llama_index import LayaMultiSelector
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 TOPICS = {
     "billing": ("invoices, refunds", "Invoices are sent on the first of a month."),
@@ -44,4 +41,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

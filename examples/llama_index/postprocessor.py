@@ -1,10 +1,9 @@
 """laya reranks or filters what a retriever found.
 
-python examples/llama_index/postprocessor.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/postprocessor.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from llama_index.core import Document, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
@@ -12,8 +11,6 @@ from llama_index.core.llms import MockLLM
 
 import laya
 from laya_integrations.llama_index import LayaNodePostprocessor
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 TEXTS = ["Invoices are sent on the first of a month.", "After a crash, restart the app.", "A parcel takes three days."]
 
@@ -45,4 +42,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

@@ -1,10 +1,9 @@
 """laya selects the query engine, or the retriever, that fits a query.
 
-python examples/llama_index/selector.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/selector.py [CHECKPOINT]
 """
 
 import sys
-from pathlib import Path
 
 from llama_index.core import Document, SummaryIndex
 from llama_index.core.llms import MockLLM
@@ -14,8 +13,6 @@ from llama_index.core.tools import QueryEngineTool, RetrieverTool
 
 import laya
 from laya_integrations.llama_index import LayaSingleSelector, NoChoiceFits
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 TOPICS = {
     "billing": ("invoices, refunds", "Invoices are sent on the first of a month."),
@@ -63,4 +60,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

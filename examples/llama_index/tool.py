@@ -1,11 +1,10 @@
 """laya as a tool of an agent; a scripted model stands where yours would.
 
-python examples/llama_index/tool.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/tool.py [CHECKPOINT]
 """
 
 import asyncio
 import sys
-from pathlib import Path
 
 from llama_index.core.agent.workflow import FunctionAgent, ToolCallResult
 from llama_index.core.base.llms.types import ChatMessage, MessageRole, ToolCallBlock
@@ -13,8 +12,6 @@ from llama_index.core.llms.mock import MockFunctionCallingLLM
 
 import laya
 from laya_integrations.llama_index import LayaTool, LayaToolSpec
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 TRIAGE = {
     "questions": {
@@ -58,4 +55,4 @@ def main(model: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else str(SMALL))
+    main(sys.argv[1] if len(sys.argv) > 1 else "laya-mini")

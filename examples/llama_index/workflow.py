@@ -1,12 +1,11 @@
 """laya decides which way a workflow goes; the runner is a resource, made once and shared by the steps.
 
-python examples/llama_index/workflow.py [MODEL_PATH_OR_HUB_ID]
+python examples/llama_index/workflow.py [CHECKPOINT]
 """
 
 import asyncio
 import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
@@ -14,8 +13,6 @@ from llama_index.core.workflow.resource import Resource
 
 import laya
 from laya_integrations.llama_index import LlamaIndexHook
-
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 
 QUESTIONS = {
     "department": {
@@ -36,7 +33,7 @@ class Technical(Event):
 
 def load_agent() -> laya.Agent:
     # The hook shows the calls under their step in LlamaIndex's traces.
-    return laya.load(os.environ.get("LAYA_MODEL", str(SMALL)), hooks=LlamaIndexHook())
+    return laya.load(os.environ.get("LAYA_MODEL", "laya-mini"), hooks=LlamaIndexHook())
 
 
 class Inbox(Workflow):

@@ -1,6 +1,6 @@
 """An agent, a query and a plain call of laya's, traced into an Arize Phoenix on this machine.
 
-python examples/tracing/phoenix.py [MODEL_PATH_OR_HUB_ID] [--keep] [--port 6006]
+python examples/tracing/phoenix.py [CHECKPOINT] [--keep] [--port 6006]
 
 It needs `pip install 'laya-integrations[all,phoenix]' langchain`, and Phoenix, which wants an environment of its own:
 python -m venv phoenix && phoenix/bin/pip install arize-phoenix, then LAYA_PHOENIX=phoenix/bin/phoenix in front of the
@@ -47,7 +47,6 @@ try:
 except ImportError as error:
     sys.exit(f"{error}. This example needs: {NEEDS}")
 
-SMALL = Path(__file__).parents[2] / "tests" / "data" / "checkpoints" / "english"
 PROJECT = "laya"
 
 QUESTIONS = {
@@ -63,7 +62,7 @@ MESSAGE = "My invoice is wrong and I need it today."
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("model", nargs="?", default=os.environ.get("LAYA_MODEL", str(SMALL)))
+    parser.add_argument("model", nargs="?", default=os.environ.get("LAYA_MODEL", "laya-mini"))
     parser.add_argument("--keep", action="store_true", help="leave Phoenix running until Ctrl-C")
     parser.add_argument("--port", type=int, default=6006, help="of Phoenix on 127.0.0.1")
     given = parser.parse_args()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
@@ -19,6 +20,9 @@ TOKENIZER_CONFIG = "tokenizer/tokenizer_config.json"
 
 # The weights come last: whatever is wrong with a small file is known before the big one is fetched.
 FILES = (CONFIG, ENCODER_CONFIG, TOKENIZER_CONFIG, TOKENIZER, WEIGHTS)
+
+# Beside the code in every installation; a name here means the same from whatever directory it is asked for.
+SHIPPED = {"laya-mini": Path(__file__).parents[1] / "checkpoints" / "laya-mini"}
 
 
 @dataclass(frozen=True)
@@ -49,8 +53,9 @@ def resolve_checkpoint(
 ) -> CheckpointFiles:
     """Find the files of a checkpoint, fetching from the Hub those that its cache lacks, and nothing else.
 
-    A path object, an existing directory and a string with the looks of a path are local, and never reach
-    the network; any other string is a repository id. `token` and `revision` concern the Hub alone.
+    "laya-mini" is the checkpoint that comes with the package. A path object, an existing directory and a string
+    with the looks of a path are local. Neither ever reaches the network; any other string is a repository id.
+    `token` and `revision` concern the Hub alone.
     `expected_sha256` maps file names within the checkpoint to digests, checked before anything is parsed;
     a digest of weights that aren't asked for is not.
     """
@@ -59,9 +64,12 @@ def resolve_checkpoint(
     wanted = FILES if weights else tuple(name for name in FILES if name != WEIGHTS)
     model_id = _parse_model_id(model_id_or_path)
     commit: str | None = None
-    if isinstance(model_id_or_path, os.PathLike) or _is_local(model_id):
+    if isinstance(model_id_or_path, str) and model_id in SHIPPED:
+        root = _local_root(str(SHIPPED[model_id]), folder, wanted)
+    elif isinstance(model_id_or_path, os.PathLike) or _is_local(model_id):
         root = _local_root(model_id, folder, wanted)
     else:
+        _refuse_near_miss(model_id)
         # Imported for a Hub load only: the client reads HF_HOME, HF_ENDPOINT and the like at import.
         from laya._checkpoints import hub
 
@@ -80,6 +88,14 @@ def resolve_checkpoint(
         tokenizer_config=root / TOKENIZER_CONFIG,
         revision=commit,
     )
+
+
+def _refuse_near_miss(model_id: str) -> None:
+    """A shipped name with a slip is not asked for on the Hub, where it would be a long error at best."""
+    near = difflib.get_close_matches(model_id.casefold().replace("_", "-"), SHIPPED, n=1, cutoff=0.85)
+    if near and "/" not in model_id:
+        message = f"no checkpoint {model_id!r}; did you mean {near[0]!r}, which comes with the package?"
+        raise CheckpointNotFoundError(message, model_id=model_id, path=model_id)
 
 
 def _parse_model_id(value: object) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laya_integrations import demo
-from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.conftest import CHECKPOINTS, EXAMPLE_ARGUMENTS, load_quietly
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "langchain"
 ENGLISH = str(CHECKPOINTS / "english")
@@ -18,7 +18,7 @@ ENGLISH = str(CHECKPOINTS / "english")
 
 def run_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run an example as a script."""
-    monkeypatch.setattr(sys, "argv", [name, ENGLISH])
+    monkeypatch.setattr(sys, "argv", [name, *EXAMPLE_ARGUMENTS])
     load_quietly(partial(runpy.run_path, str(EXAMPLES / name), run_name="__main__"))
 
 

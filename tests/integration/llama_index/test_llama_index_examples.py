@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.conftest import load_quietly
+from tests.integration.conftest import EXAMPLE_ARGUMENTS, load_quietly
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "llama_index"
 
 
 def run_example(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The lines that an example prints when it runs as a script without arguments."""
-    monkeypatch.setattr(sys, "argv", [name])
+    """The lines that an example prints when it runs as a script."""
+    monkeypatch.setattr(sys, "argv", [name, *EXAMPLE_ARGUMENTS])
     load_quietly(lambda: runpy.run_path(str(EXAMPLES / name), run_name="__main__"))
     return capsys.readouterr().out.splitlines()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import laya
 from laya._checkpoints.source import FILES, resolve_checkpoint
 from laya.errors import CheckpointIntegrityError, CheckpointNotFoundError, OptionError
 
@@ -60,6 +61,24 @@ def test_a_directory_is_found_in_any_form(checkpoint: Path, monkeypatch: pytest.
     assert files.tokenizer_config == files.root / "tokenizer" / "tokenizer_config.json"
     for path in (files.config, files.weights, files.encoder_config, files.tokenizer, files.tokenizer_config):
         assert path.is_file()
+
+
+def test_the_shipped_name_means_the_same_everywhere(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of that name doesn't stand in its way; its path does lead to it."""
+    checkpoint.rename(checkpoint.with_name("laya-mini"))
+    monkeypatch.chdir(checkpoint.parent)
+    shipped = resolve_checkpoint("laya-mini")
+    assert shipped.root == Path(laya.__file__).parent / "checkpoints" / "laya-mini"
+    assert shipped.model_id == "laya-mini" and shipped.revision is None
+    assert resolve_checkpoint("./laya-mini").root.resolve() == (checkpoint.parent / "laya-mini").resolve()
+    assert resolve_checkpoint(Path("laya-mini")).root.resolve() == (checkpoint.parent / "laya-mini").resolve()
+
+
+@pytest.mark.parametrize("name", ["laya_mini", "Laya-Mini", "laya-mni", "layamini"])
+def test_a_slip_in_the_shipped_name_is_pointed_out(name: str) -> None:
+    """It doesn't become a Hub id."""
+    with pytest.raises(CheckpointNotFoundError, match="did you mean 'laya-mini'"):
+        resolve_checkpoint(name)
 
 
 @pytest.mark.parametrize("subfolder", ["checkpoint", "./checkpoint/", "checkpoint/.", "a/../checkpoint"])
