@@ -217,7 +217,7 @@ def _local_obstacle(causes: tuple[BaseException, ...]) -> str | None:
     if _any(causes, OfflineModeIsEnabled):
         return (
             f"it isn't in the cache {cache}, and offline mode is on; unset HF_HUB_OFFLINE, "
-            "fill the cache beforehand, or give a local directory"
+            "fill the cache beforehand, or give a local directory or 'laya-mini', which comes with the package"
         )
     return None
 
@@ -225,7 +225,7 @@ def _local_obstacle(causes: tuple[BaseException, ...]) -> str | None:
 def _outage(request: _Request, causes: tuple[BaseException, ...]) -> str:
     return (
         f"{constants.ENDPOINT} failed or can't be reached ({_summary(causes, request.token)}), and the cache "
-        f"{str(constants.HF_HUB_CACHE)!r} doesn't hold it; check network and HF_ENDPOINT, then try again"
+        f"{str(constants.HF_HUB_CACHE)!r} doesn't hold it; check network and HF_ENDPOINT, then try again, or take 'laya-mini', which comes with the package"
     )
 
 
