@@ -225,7 +225,8 @@ def _local_obstacle(causes: tuple[BaseException, ...]) -> str | None:
 def _outage(request: _Request, causes: tuple[BaseException, ...]) -> str:
     return (
         f"{constants.ENDPOINT} failed or can't be reached ({_summary(causes, request.token)}), and the cache "
-        f"{str(constants.HF_HUB_CACHE)!r} doesn't hold it; check network and HF_ENDPOINT, then try again, or take 'laya-mini', which comes with the package"
+        f"{str(constants.HF_HUB_CACHE)!r} doesn't hold it; check network and HF_ENDPOINT, then try again, "
+        "or take 'laya-mini', which comes with the package"
     )
 
 
