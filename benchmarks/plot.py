@@ -1,6 +1,6 @@
 """Draw what run.py measured: how many times as fast as the other runtime each case is.
 
-    python benchmarks/plot.py base.json mini.json --out docs/images/speed.png
+    python benchmarks/plot.py mini.json base.json --out docs/images/speed.png
 
 Each bar is a median over rounds, its whisker the least and the greatest ratio of a round. Needs matplotlib.
 """
