@@ -15,6 +15,7 @@ from torch import Tensor
 
 from laya._checkpoints.config import KINDS, bucket
 from laya._forward.network import DecisionNetwork
+from laya._pipeline.calibration import Temperatures
 from training.rows import Row, collate, plan
 
 _LOWEST, _HIGHEST, _STEPS = 0.5, 5.0, 91
@@ -43,11 +44,12 @@ def scale_to(
     buckets: dict[str, float],
 ) -> tuple[list[float], dict[str, float]]:
     """Return temperatures multiplied by the factor of each type that minimises the log loss of `rows`."""
+    by_choice, by_score, by_noul = types
+    fitted = Temperatures((by_choice, by_score, by_noul), buckets)
     by_kind: dict[str, list[tuple[Tensor, int]]] = defaultdict(list)
     for row, logits in zip(rows, _logits(network, rows, pad), strict=True):
         kind = KINDS[row.type_id]
-        temperature = buckets.get(bucket(kind, len(row.target)), types[row.type_id])
-        by_kind[kind].append((logits / temperature, row.target.index(max(row.target))))
+        by_kind[kind].append((logits / fitted.of(kind, len(row.target)), row.target.index(max(row.target))))
     factors = {kind: _best(by_kind[kind]) for kind in KINDS}
     scaled = {key: _confined(value * factors[key.split(":")[0]]) for key, value in buckets.items()}
     return [_confined(value * factors[kind]) for kind, value in zip(KINDS, types, strict=True)], scaled

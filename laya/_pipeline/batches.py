@@ -47,14 +47,14 @@ def plan_passes(lengths: Sequence[int], cost: PassCost, in_turn: bool = False) -
     """
     if len(lengths) < 2:
         return [[row] for row in range(len(lengths))]
+    if in_turn and not cost.padded:
+        # Rows of one length side by side are looked at in one call.
+        return [sorted(rows, key=lengths.__getitem__) for rows in _filled(range(len(lengths)), lengths, cost.budget)]
     order = np.argsort(np.asarray(lengths), kind="stable")
     longest = np.asarray(lengths)[order]
     if cost.padded:
         return _cut(order, longest, cost)
-    if not in_turn:
-        return _filled(order.tolist(), longest.tolist(), cost.budget)
-    # Rows of one length side by side are looked at in one call.
-    return [sorted(rows, key=lengths.__getitem__) for rows in _filled(range(len(lengths)), lengths, cost.budget)]
+    return _filled(order.tolist(), longest.tolist(), cost.budget)
 
 
 def _filled(order: Sequence[int], lengths: Sequence[int], budget: int) -> list[list[int]]:

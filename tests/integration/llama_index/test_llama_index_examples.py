@@ -24,7 +24,9 @@ def test_the_selector_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     """It prints a selection, what a retriever found, a refusal, a default, and three selections of many."""
     lines = run_example("selector.py", monkeypatch, capsys)
     assert len(lines) == 7 and len(lines[0].split()[-1]) == 32 and "fits best" in lines[0]
-    assert "; give default_index=" in lines[2] and lines[3].endswith("the default is taken")
+    # No choice fits, or one does but not surely enough: the checkpoint decides.
+    assert lines[2].endswith(("give default_index=", "give default_index=, or lower threshold="))
+    assert lines[3].endswith("the default is taken")
     assert all(line.split()[0] in "012" for line in lines[4:])
 
 
