@@ -40,6 +40,10 @@ class Option:
     values: list[str] = field(default_factory=list)
     """The values of the scene's part that this option stands for."""
 
+    def names(self) -> set[str]:
+        """Its labels, in one spelling."""
+        return {label.replace("_", " ").lower() for label in self.labels}
+
 
 @dataclass
 class Threshold:
@@ -79,7 +83,7 @@ class Family:
 
     def label_names(self) -> set[str]:
         """Every label of every option, in one spelling."""
-        return {label.replace("_", " ").lower() for option in self.options for label in option.labels}
+        return {name for option in self.options for name in option.names()}
 
 
 @dataclass

@@ -1,6 +1,7 @@
 """Examples whose soft targets are the untrained encoder's own similarities: what it knows of topics isn't forgotten.
 
-Distillation in the sense of Hinton, Vinyals and Dean 2015, from mean-pooled sentence vectors to option markers.
+Distillation in the sense of Hinton, Vinyals and Dean 2015, from mean-pooled sentence vectors to option markers. Where a
+label set knows the text's own label, that one counts for more than its similarity.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import random
 from functools import cached_property
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from training.brief import load_briefs
@@ -27,8 +29,10 @@ _NEAREST = (
     "Which intent fits best?",
     "Find the option that is most alike.",
 )
-_SIZES = (3, 4, 5, 5, 5, 5, 6, 6, 7, 8, 10, 12, 18, 25, 40, 77)
+_SIZES = (3, 4, 5, 5, 5, 5, 6, 7, 8, 10, 12, 18, 25, 40, 60, 77, 77)
 _CANDIDATES = 250
+_OWN_LABEL = 2.5
+"""Added to the logit of the text's own label: odds of twelve over a label that is as similar."""
 
 
 class Alike:
@@ -37,25 +41,36 @@ class Alike:
     def __init__(self, encoder: Path) -> None:
         every = (*load_families()[0].values(), *load_briefs()[0])
         families = [f for f in every if f.scene is None and not is_held_out(f.name)]
-        texts = (text for family in families for option in family.options for text in option.texts)
-        self._texts = [text for text in texts if " ;; " not in text and " // " not in text]
-        choices = [f for f in families if f.kind == "choice" and "open" in f.flags]
-        self._labels = sorted({name for family in choices for name in family.label_names()})
+        choices = {f.name for f in families if f.kind == "choice" and "open" in f.flags}
+        self._labels = sorted({name for f in families if f.name in choices for name in f.label_names()})
+        self._labelled: list[tuple[str, frozenset[str]]] = []
+        self._others: list[tuple[str, frozenset[str]]] = []
+        for family in families:
+            texts = self._labelled if family.name in choices else self._others
+            for option in family.options:
+                own = frozenset(option.names()) if family.name in choices else frozenset[str]()
+                texts += [(text, own) for text in option.texts if " ;; " not in text and " // " not in text]
         self._vectors = SentenceVectors(encoder)
 
     def draw(self, rng: random.Random) -> Example:
         """Return one example."""
-        text = expand(rng.choice(self._texts), rng)
+        template, own = rng.choice(rng.choice((self._labelled, self._others)))
+        text = expand(template, rng)
         vector = self._vectors.of(text)
         count = rng.choice(_SIZES)
         pool = rng.sample(range(len(self._labels)), min(len(self._labels), _CANDIDATES))
         near = max(1, round(count * rng.choice((0.2, 0.5, 0.8))))
         similar = self._matrix[pool] @ vector
         ranked = similar.argsort(descending=True).tolist()
-        chosen = ranked[:near] + rng.sample(ranked[near:], count - near)
+        chosen = [pool[i] for i in ranked[:near] + rng.sample(ranked[near:], count - near)]
+        names = own.intersection(self._labels)
+        if names and rng.random() < 0.7:
+            right = self._labels.index(rng.choice(sorted(names)))
+            chosen = [right, *(i for i in chosen if i != right)][:count]
         rng.shuffle(chosen)
-        labels = [self._labels[pool[i]] for i in chosen]
-        target = (similar[chosen] * SCALE).double().softmax(-1).tolist()
+        labels = [self._labels[i] for i in chosen]
+        bonus = torch.tensor([_OWN_LABEL if label in own else 0.0 for label in labels])
+        target = (self._matrix[chosen] @ vector * SCALE + bonus).double().softmax(-1).tolist()
         shown = spell_labels(labels, rng)
         wording = vary(rng.choice(_NEAREST + GENERIC_CHOICE), rng)
         question = {"type": "choice", "instructions": wording, "criteria": shown}
