@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 _TYPICAL_TOKENS = 256
 """Number of tokens that the layout is chosen for; any number is computed."""
@@ -22,16 +23,35 @@ class Linear:
 
     def __call__(self, x: Tensor) -> Tensor:
         """`[T, k]` -> `[T, m]`."""
-        if self._packed:
-            # oneDNN takes no empty matrix.
-            return _onednn()(x, self._weight, self._bias, "none", [], "") if len(x) else x.new_empty(0, self._width)
-        return nn.functional.linear(x, self._weight, self._bias)
+        if not self._packed:
+            return nn.functional.linear(x, self._weight, self._bias)
+        if not x.shape[0]:
+            return x.new_empty(0, self._width)
+        product: Tensor = _onednn()(_filled(x), self._weight, self._bias, "none", [], "")
+        return product[: x.shape[0]]
 
     def plus(self, x: Tensor, residual: Tensor) -> Tensor:
         """The product with a `[T, m]` residual added."""
-        if self._packed:
-            return _onednn().binary(x, residual, self._weight, self._bias, "add") if len(x) else residual
-        return nn.functional.linear(x, self._weight, self._bias) + residual
+        if not self._packed:
+            return nn.functional.linear(x, self._weight, self._bias) + residual
+        if not x.shape[0]:
+            return residual
+        total: Tensor = _onednn().binary(_filled(x), _filled(residual), self._weight, self._bias, "add")
+        return total[: x.shape[0]]
+
+
+def filler(tokens: int) -> int:
+    """How many tokens more than `tokens` are computed: at most 7, or a sixteenth of them.
+
+    oneDNN compiles a kernel for each number of tokens, which takes a millisecond, and keeps it, with up to a megabyte:
+    few different numbers bound both.
+    """
+    return -tokens % (1 << max(3, tokens.bit_length() - 5))
+
+
+def _filled(x: Tensor) -> Tensor:
+    missing = filler(x.shape[0])
+    return pad(x, (0, 0, 0, missing)) if missing else x
 
 
 def take(module: Any) -> Linear:

@@ -6,10 +6,11 @@ from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from laya._forward.network import DecisionNetwork
 from laya._forward.packed.bert import BertRows
-from laya._forward.packed.linear import Linear, take
+from laya._forward.packed.linear import Linear, filler, take
 from laya._forward.packed.modernbert import ModernBertRows
 from laya._forward.packed.rows import Rows
 
@@ -47,10 +48,11 @@ class PackedNetwork:
     ) -> tuple[Tensor, Tensor]:
         """What `DecisionNetwork.forward` takes and gives; each row's tokens must come before its padding."""
         lengths = attention_mask.sum(1)
-        rows = Rows(lengths.tolist())
-        hidden = self._encoder(input_ids[attention_mask.bool()], rows)
-        kinds = self._network.type_emb.weight[qtype]
-        hidden = hidden + kinds.repeat_interleave(lengths, dim=0)
+        ids = input_ids[attention_mask.bool()]
+        rows = Rows(lengths.tolist(), filler(ids.shape[0]))
+        hidden = self._encoder(pad(ids, (0, rows.filler)), rows)
+        kinds = self._network.type_emb.weight[qtype].repeat_interleave(lengths, dim=0)
+        hidden = hidden + pad(kinds, (0, 0, 0, rows.filler))
         positions = torch.cat((torch.zeros_like(marker_pos[:, :1]), marker_pos), dim=1)
         read = self._read(hidden, rows, positions + rows.starts.unsqueeze(1))
         return self._network.score(read, marker_mask)

@@ -34,9 +34,11 @@ class Rows:
     """Where each row lies in the tokens of a pass."""
 
     lengths: Sequence[int]
+    filler: int = 0
+    """Tokens after the last row that belong to none; they are computed, attend to nothing, and nothing reads them."""
     runs: list[Run] = field(init=False)
     positions: Tensor = field(init=False)
-    """`[T]`, each token's place in its row."""
+    """`[T]`, each token's place in its row, 0 in the filler."""
     starts: Tensor = field(init=False)
     """`[n]`, each row's first token."""
     _masks: dict[tuple[str, int, int], Tensor] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class Rows:
         object.__setattr__(self, "runs", list(_runs(self.lengths)))
         object.__setattr__(self, "starts", starts)
         positions = torch.arange(int(lengths.sum())) - starts.repeat_interleave(lengths)
-        object.__setattr__(self, "positions", positions)
+        object.__setattr__(self, "positions", pad(positions, (0, self.filler)))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
         """Attention of `[T, H, h]` queries over their own row -> `[T, H * h]`.
@@ -55,6 +57,8 @@ class Rows:
         With a window a token sees the tokens at most that many places away.
         """
         mixed = torch.empty(v.shape, dtype=v.dtype)
+        if self.filler:
+            mixed[-self.filler :] = 0
         for run in self.runs:
             part = slice(run.start, run.start + run.rows * run.length)
             shape = (run.rows, run.length)

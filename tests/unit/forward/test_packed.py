@@ -11,7 +11,7 @@ from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertMode
 from laya._forward.device import Precision
 from laya._forward.network import DecisionNetwork
 from laya._forward.packed import PackedNetwork, linear
-from laya._forward.packed.linear import Linear, packing_works
+from laya._forward.packed.linear import Linear, filler, packing_works
 from laya._forward.packed.rows import Rows
 from laya._forward.torch_forward import TorchForward
 
@@ -196,3 +196,24 @@ def test_a_linear_is_a_matrix_product() -> None:
         residual = torch.ones(rows, 5)
         torch.testing.assert_close(Linear(weight, bias)(x), x @ weight.T + bias)
         torch.testing.assert_close(Linear(weight, None).plus(x, residual), x @ weight.T + residual)
+
+
+def test_few_numbers_of_tokens_are_computed() -> None:
+    """Each one costs a kernel that is compiled and kept; a long run of calls would fill hundreds of megabytes."""
+    computed = [tokens + filler(tokens) for tokens in range(1, 2049)]
+    assert len(set(computed)) <= 80
+    assert all(filler(size) == 0 for size in set(computed))
+    assert all(0 <= filler(tokens) <= max(7, tokens / 16) for tokens in range(1, 5000))
+    assert filler(0) == 0
+
+
+@pytest.mark.parametrize("window", [None, 8])
+def test_filler_attends_to_nothing(window: int | None) -> None:
+    """Nothing of what lay in memory before reaches the layers after it."""
+    torch.manual_seed(1)
+    q, k, v = torch.randn(20, 3, 2, 8).unbind(1)
+    rows = Rows([7, 9], filler=4)
+    found = rows.attend(q, k, v, window)
+    assert rows.positions.tolist() == [*range(7), *range(9), 0, 0, 0, 0]
+    assert not found[16:].any()
+    torch.testing.assert_close(found[:16], Rows([7, 9]).attend(q[:16], k[:16], v[:16], window))
