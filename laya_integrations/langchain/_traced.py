@@ -10,7 +10,6 @@ from functools import partial
 from inspect import signature
 from typing import Any, Generic, Literal, TypeVar, cast
 
-from langchain_core.callbacks import CallbackManager
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import (
     get_config_list,
@@ -21,6 +20,7 @@ from langchain_core.runnables.config import (
 
 from laya_integrations._decisions import Decision, Decisions, RunCapture
 from laya_integrations.langchain._covered import Covering, hook_contexts
+from laya_integrations.langchain._listeners import has_listeners
 from laya_integrations.langchain.callbacks import record_decision, record_run_id, with_provider
 from laya_integrations.langchain.messages import state_of
 
@@ -44,7 +44,7 @@ class TracedCall(Generic[Output]):
     def invoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """One input in one run of type llm."""
         config = with_provider(ensure_config(config))
-        if _has_listeners(config):
+        if has_listeners(config):
             return runnable._call_with_config(self._one, input, config, run_type="llm")
         # Nobody listens: opening and closing a run would cost more than all the rest here.
         context = copy_context()
@@ -82,7 +82,8 @@ class TracedCall(Generic[Output]):
         return self._asked(self.prepare(), input, run_manager)
 
     def _unobserved(self, input: Any) -> Output:
-        return self._answered(self.prepare(), input, RunCapture())[1]
+        # A hook that opens runs for bare laya calls finds no listener either; this call needs no mark for it.
+        return self.output(self.prepare().one(self.read(input)))
 
     async def _aone(self, input: Any, run_manager: Any) -> Output:
         return await self._aasked(self.prepare, input, run_manager)
@@ -201,11 +202,6 @@ def _in_context(config: RunnableConfig, function: Callable[..., Result], *args: 
     """Run a function where hooks find this config, as LangChain does for a single call."""
     with set_config_context(config) as context:
         return context.run(function, *args)
-
-
-def _has_listeners(config: RunnableConfig) -> bool:
-    """Whether a run would be seen: by the config's callbacks, or by those that LangChain adds to every run."""
-    return bool(CallbackManager.configure(config.get("callbacks")).handlers)
 
 
 def _without_run(config: RunnableConfig) -> RunnableConfig:

@@ -191,12 +191,12 @@ class Traces:
     """The runs that one client sent."""
 
     def __init__(self, client: Client, server: LangSmithServer) -> None:
-        self._client = client
+        self.client = client
         self._server = server
 
     def runs(self) -> list[TracedRun]:
         """All runs, after the client has sent what it holds."""
-        self._client.flush()
+        self.client.flush()
         return self._server.runs()
 
     def named(self, name: str) -> list[TracedRun]:

@@ -1,0 +1,144 @@
+"""An invoke opens no run where nobody listens, and one for whoever does, however they came to listen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManager, get_usage_metadata_callback
+from langchain_core.callbacks.base import BaseCallbackManager
+from langchain_core.globals import set_debug
+from langchain_core.runnables import RunnableLambda
+from langchain_core.tracers.context import collect_runs, register_configure_hook, tracing_v2_enabled
+from langsmith.run_helpers import tracing_context
+
+from laya_integrations.langchain import LayaRunnable, _listeners
+from laya_integrations.langchain._listeners import has_listeners
+from tests.integration.langchain.langsmith_server import Traces
+
+TEXT = "The invoice was charged twice."
+
+
+class Listener(BaseCallbackHandler):
+    """Counts the runs that it sees begin and end."""
+
+    begun = ended = 0
+
+    def on_chain_start(self, *args: Any, **kwargs: Any) -> None:
+        """Count it."""
+        type(self).begun += 1
+
+    def on_chain_end(self, *args: Any, **kwargs: Any) -> None:
+        """Count it."""
+        type(self).ended += 1
+
+
+_by_environment: ContextVar[Any] = ContextVar("laya_test_listener", default=None)
+register_configure_hook(_by_environment, inheritable=True, handle_class=Listener, env_var="LAYA_TEST_LISTENER")
+
+
+@pytest.fixture(autouse=True)
+def nothing_heard() -> None:
+    """Each test counts from nothing."""
+    Listener.begun = Listener.ended = 0
+
+
+@pytest.fixture
+def no_managers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """LangChain's callbacks can't be made for a call."""
+
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("the callbacks were made")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CallbackManager, "configure", refuse)
+        yield
+
+
+@pytest.mark.usefixtures("no_managers")
+@pytest.mark.parametrize("callbacks", [None, []])
+def test_where_nobody_listens_no_callbacks_are_made(runnable: LayaRunnable, callbacks: Any) -> None:
+    """They would cost more than all the rest."""
+    assert runnable.invoke(TEXT, {"callbacks": callbacks}).result["answers"]
+
+
+def test_another_release_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its sources of callbacks aren't known, its callbacks are made and counted."""
+    monkeypatch.setattr(_listeners, "_registered", None)
+    assert not has_listeners({})
+    with collect_runs():
+        assert has_listeners({})
+
+
+def test_a_handler_of_the_call_listens(runnable: LayaRunnable) -> None:
+    """Alone, or in a manager."""
+    runnable.invoke(TEXT, {"callbacks": [Listener()]})
+    runnable.invoke(TEXT, {"callbacks": CallbackManager([Listener()])})
+    assert (Listener.begun, Listener.ended) == (2, 2)
+    assert not has_listeners({"callbacks": CallbackManager([])})
+
+
+def test_a_handler_around_the_call_listens(runnable: LayaRunnable) -> None:
+    """It was given to the chain, of which the call is one step."""
+
+    def step(text: str) -> Any:
+        return runnable.invoke(text)
+
+    RunnableLambda(step).invoke(TEXT, {"callbacks": [Listener()]})
+    assert (Listener.begun, Listener.ended) == (2, 2)
+
+
+def test_a_registered_handler_listens(runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its variable, as usage counters and run collectors do, or by one of the environment."""
+    with get_usage_metadata_callback() as usage, collect_runs() as collected:
+        runnable.invoke(TEXT)
+    assert len(usage.usage_metadata) == len(collected.traced_runs) == 1
+    monkeypatch.setenv("LAYA_TEST_LISTENER", "1")
+    runnable.invoke(TEXT)
+    assert (Listener.begun, Listener.ended) == (1, 1)
+
+
+def test_instrumentation_listens(runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It adds its handler to every manager that is made, as OpenInference's does."""
+    made = BaseCallbackManager.__init__
+
+    def instrumented(self: BaseCallbackManager, *args: Any, **kwargs: Any) -> None:
+        made(self, *args, **kwargs)
+        if not any(isinstance(handler, Listener) for handler in self.inheritable_handlers):
+            self.add_handler(Listener(), True)
+
+    monkeypatch.setattr(BaseCallbackManager, "__init__", instrumented)
+    runnable.invoke(TEXT)
+    assert (Listener.begun, Listener.ended) == (1, 1)
+
+
+def test_langsmith_listens(runnable: LayaRunnable, traces: Traces) -> None:
+    """Switched on for a block, or by a tracer of its own."""
+    runnable.invoke(TEXT)
+    assert [run.name for run in traces.runs()] == ["LayaRunnable"]
+    with tracing_context(enabled=False):
+        assert not has_listeners({})
+        with tracing_v2_enabled(client=traces.client):
+            assert has_listeners({})
+
+
+def test_debug_output_is_listening(runnable: LayaRunnable, capsys: pytest.CaptureFixture[str]) -> None:
+    """LangChain prints the runs."""
+    set_debug(True)
+    try:
+        runnable.invoke(TEXT)
+    finally:
+        set_debug(False)
+    assert "LayaRunnable" in capsys.readouterr().out
+
+
+def test_an_environment_that_langchain_refuses_is_refused(
+    runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In LangChain's words, as by any other runnable."""
+    monkeypatch.setenv("LANGCHAIN_TRACING", "true")
+    for call in (runnable.invoke, RunnableLambda(str).invoke):
+        with pytest.raises(RuntimeError, match="LANGCHAIN_TRACING_V2"):
+            call(TEXT)
