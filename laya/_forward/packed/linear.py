@@ -11,6 +11,8 @@ from torch.nn.functional import pad
 
 _TYPICAL_TOKENS = 256
 """Number of tokens that the layout is chosen for; any number is computed."""
+_ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 0.06}
+"""Types whose weights may be packed, and how far two sums of a few products may lie apart."""
 
 
 class Linear:
@@ -18,7 +20,7 @@ class Linear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self._bias, self._width = bias, len(weight)
-        self._packed = weight.dtype == torch.float32 and weight.device.type == "cpu" and packing_works()
+        self._packed = weight.device.type == "cpu" and packing_works(weight.dtype)
         self._weight = _reorder(weight) if self._packed else weight
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -62,16 +64,18 @@ def take(module: Any) -> Linear:
 
 
 @cache
-def packing_works() -> bool:
-    """Whether this PyTorch packs weights for oneDNN and computes with them what `linear` computes.
+def packing_works(dtype: torch.dtype) -> bool:
+    """Whether this PyTorch packs weights of a type for oneDNN, and computes with them what `linear` computes.
 
-    The operators are the ones that PyTorch's own compiler emits; they are no public names, so they are tried.
+    The operators are the ones that PyTorch's own compiler emits; they are no public names, so they are tried. bf16
+    needs a processor that has it.
     """
-    if not torch.backends.mkldnn.is_available():
+    rounding = _ROUNDING.get(dtype)
+    if rounding is None or not torch.backends.mkldnn.is_available():
         return False
     generator = torch.Generator().manual_seed(0)
-    x, residual = torch.randn(3, 8, generator=generator), torch.randn(3, 5, generator=generator)
-    weight, bias = torch.randn(5, 8, generator=generator), torch.randn(5, generator=generator)
+    sizes = (3, 8), (3, 5), (5, 8), (5,)
+    x, residual, weight, bias = (torch.randn(size, generator=generator).to(dtype) for size in sizes)
     wanted = nn.functional.linear(x, weight, bias)
     try:
         packed = _reorder(weight)
@@ -79,7 +83,10 @@ def packing_works() -> bool:
         added = _onednn().binary(x, residual, packed, bias, "add")
     except (AttributeError, RuntimeError, TypeError):
         return False
-    return torch.allclose(plain, wanted, atol=1e-5) and torch.allclose(added, wanted + residual, atol=1e-5)
+    return all(
+        found.dtype == dtype and torch.allclose(found, expected, rtol=rounding, atol=rounding)
+        for found, expected in ((plain, wanted), (added, wanted + residual))
+    )
 
 
 def _reorder(weight: Tensor) -> Tensor:

@@ -87,8 +87,8 @@ def agree(one: tuple[torch.Tensor, torch.Tensor], other: tuple[torch.Tensor, tor
 def layouts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways to hold a weight."""
     if request.param == "plain weights":
-        monkeypatch.setattr(linear, "packing_works", lambda: False)
-    elif not packing_works():
+        monkeypatch.setattr(linear, "packing_works", lambda dtype: False)
+    elif not packing_works(torch.float32):
         pytest.skip("this PyTorch packs no weights")
 
 
@@ -196,6 +196,18 @@ def test_a_linear_is_a_matrix_product() -> None:
         residual = torch.ones(rows, 5)
         torch.testing.assert_close(Linear(weight, bias)(x), x @ weight.T + bias)
         torch.testing.assert_close(Linear(weight, None).plus(x, residual), x @ weight.T + residual)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_linear_of_any_type_is_a_matrix_product(dtype: torch.dtype) -> None:
+    """Packed where this processor has the instructions for the type, else by PyTorch."""
+    generator = torch.Generator().manual_seed(0)
+    weight, x, residual = (torch.randn(size, generator=generator).to(dtype) for size in ((5, 8), (3, 8), (3, 5)))
+    made = Linear(weight, None)
+    wanted = x.double() @ weight.double().T
+    for found, expected in ((made(x), wanted), (made.plus(x, residual), wanted + residual.double())):
+        assert found.dtype == dtype
+        torch.testing.assert_close(found.double(), expected, atol=0.06, rtol=0.02)
 
 
 def test_few_numbers_of_tokens_are_computed() -> None:
