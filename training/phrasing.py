@@ -142,15 +142,29 @@ def spell_labels(labels: Sequence[str], rng: random.Random) -> list[str]:
 
 
 def code_labels(count: int, rng: random.Random) -> list[str]:
-    """Labels that say nothing, so that only the descriptions do."""
-    style = rng.randrange(4)
+    """Labels that say nothing, so that only the descriptions do; for options in the order in which they are shown.
+
+    Three times in four they count the options, as people write them; else they are in no order.
+    """
+    style = rng.randrange(6)
     if style == 0 and count <= 26:
-        return [chr(ord("A") + i) for i in range(count)]
-    if style == 1:
-        return [str(i + 1) for i in range(count)]
-    if style == 2:
-        return [f"option_{i + 1}" for i in range(count)]
-    return [f"C{i:02d}" for i in range(count)]
+        codes = [chr(ord("A") + i) for i in range(count)]
+    elif style == 1 and count <= 26:
+        codes = [chr(ord("a") + i) for i in range(count)]
+    elif style == 2:
+        codes = [f"option_{i + 1}" for i in range(count)]
+    elif style == 3:
+        codes = [f"C{i:02d}" for i in range(count)]
+    else:
+        first = rng.choice((0, 1, 1, 1))
+        codes = [str(i + first) for i in range(count)]
+    return codes if rng.random() < 0.75 else rng.sample(codes, count)
+
+
+def coded(options: Sequence[tuple[str, str | None]], rng: random.Random) -> list[tuple[str, str | None]]:
+    """The options, as they are shown in order, with a code for each label; the label describes what has no text."""
+    codes = code_labels(len(options), rng)
+    return [(code, text or label) for code, (label, text) in zip(codes, options, strict=True)]
 
 
 def _spell(label: str, style: str) -> str:

@@ -16,7 +16,7 @@ from training.phrasing import (
     NEGATED,
     NONE_LABELS,
     claim_question,
-    code_labels,
+    coded,
     label_question,
     spell_labels,
     vary,
@@ -248,8 +248,11 @@ def _asked(
     else:
         # People write "other" last.
         order = rng.sample(order[:-1], len(order) - 1) + order[-1:]
+    listed = [options[i] for i in order]
+    if len(listed) <= 30 and rng.random() < 0.13:
+        listed = coded(listed, rng)
     state, wording = _present(family, text, vary(wording, rng), rng)
-    return choice(state, wording, [options[i] for i in order], order.index(right), f"choice:{family.name}")
+    return choice(state, wording, listed, order.index(right), f"choice:{family.name}")
 
 
 def _present(family: Family, text: str, wording: str, rng: random.Random) -> tuple[Any, str]:
@@ -262,10 +265,7 @@ def _described(shown: Sequence[Option], labels: Sequence[str], rng: random.Rando
     if roll < 0.45 or len(shown) > 30:
         return [(label, None) for label in labels]
     texts = [rng.choice(option.descriptions) if option.descriptions else None for option in shown]
-    if roll < 0.53:
-        codes = code_labels(len(shown), rng)
-        return [(code, text or label) for code, text, label in zip(codes, texts, labels, strict=True)]
-    if roll < 0.6:
+    if roll < 0.55:
         texts = [text if rng.random() < 0.5 else None for text in texts]
     return list(zip(labels, texts, strict=True))
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from training.example import Example, choice, yes_no
-from training.phrasing import GENERIC_CHOICE, NEGATED, NONE_LABELS, claim_question, code_labels, spell_labels, vary
+from training.phrasing import GENERIC_CHOICE, NEGATED, NONE_LABELS, claim_question, coded, spell_labels, vary
 from training.surface import present
 
 _LABELS = Path(__file__).with_name("clinc_intents.txt")
@@ -73,9 +73,6 @@ class Clinc:
         shown = [intent, *others]
         labels = spell_labels([rng.choice(self._names[i]) for i in shown], rng)
         options = list(zip(labels, self._descriptions(shown, rng), strict=True))
-        if len(shown) <= 40 and rng.random() < 0.08:
-            codes = code_labels(len(shown), rng)
-            options = [(code, self._wants[i]) for code, i in zip(codes, shown, strict=True)]
         gold = 0
         if rng.random() < 0.16:
             none = rng.choice(NONE_LABELS)
@@ -86,9 +83,12 @@ class Clinc:
         if len(dict(options)) < len(options):
             return self._claim(intent, text, rng)
         order = rng.sample(range(len(options)), len(options))
+        listed = [options[i] for i in order]
+        if len(listed) <= 40 and rng.random() < 0.08:
+            listed = coded(listed, rng)
         wording = vary(rng.choice(_INTENT_WORDINGS + GENERIC_CHOICE), rng)
         state, wording = present(text, wording, False, rng)
-        return choice(state, wording, [options[i] for i in order], order.index(gold), "clinc:intent")
+        return choice(state, wording, listed, order.index(gold), "clinc:intent")
 
     def _descriptions(self, shown: list[str], rng: random.Random) -> list[str | None]:
         if rng.random() < 0.6 or len(shown) > 50:
