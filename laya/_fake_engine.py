@@ -45,7 +45,7 @@ class FakeEngine(Engine):
         )
         super().__init__(_WordTokenizer(), _HashForward(), config)
         self.budgets(None, None)  # refuses budgets that are none
-        self.script = dict(script)
+        self.script: dict[Any, Any] = dict(script)
         self.asked: list[tuple[list[Any], dict[str, Any]]] = []
         """States and questions of each call that got here."""
 
@@ -64,7 +64,7 @@ class FakeEngine(Engine):
         scripted = [question for question in parse_questions(questions) if question.id in script]
         for state, result in zip(states, results, strict=True):
             for question in scripted:
-                value = script[str(question.id)]
+                value = script[question.id]
                 result["answers"][question.id] = _answer(question, value(state) if _is_function(value) else value)
         return results
 

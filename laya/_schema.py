@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
@@ -62,7 +62,7 @@ class Schema:
             return self.model.model_validate(values, by_name=True, by_alias=False)
         if self.model.model_config.get("use_enum_values"):
             values = {name: v.value if isinstance(v, enum.Enum) else v for name, v in values.items()}
-        return self.model.model_construct(**values)
+        return _unvalidated(self.model, values)
 
     def _decided(self, field: QuestionField, answers: Mapping[str, Mapping[str, Any]]) -> str | float | bool | None:
         if field.name not in answers:
@@ -97,6 +97,34 @@ def answer_value(answer: Mapping[str, Any]) -> str | float | bool | None:
     except KeyError as missing:
         raise ValueError(f"a {kind} answer needs {missing}, which this one lacks") from None
     raise ValueError(f"an answer's type is choice, score or noul, got {kind!r}")
+
+
+def _unvalidated(model: type[BaseModel], values: Mapping[str, Any]) -> BaseModel:
+    """Build an instance as `model_construct` does, but by the names of the fields alone.
+
+    `model_construct` reads a key as an alias first, and one field's alias may be another's name.
+    """
+    if issubclass(model, RootModel):
+        root: Any = model.model_fields["root"].annotation
+        modelled = isinstance(root, type) and issubclass(root, BaseModel)
+        return model.model_construct(_unvalidated(root, values) if modelled else dict(values))
+    held: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        if name in values:
+            held[name] = values[name]
+        elif not field.is_required():
+            held[name] = field.get_default(call_default_factory=True, validated_data=held)
+    state: dict[str, Any] = {
+        "__dict__": held,
+        "__pydantic_fields_set__": set(values),
+        "__pydantic_extra__": {} if model.model_config.get("extra") == "allow" else None,
+        "__pydantic_private__": None,
+    }
+    instance = model.__new__(model)
+    BaseModel.__setstate__(instance, state)
+    if model.__pydantic_post_init__:
+        instance.model_post_init(None)
+    return instance
 
 
 # Bounded, so that classes made on the fly are let go of.

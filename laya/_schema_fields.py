@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -20,6 +21,18 @@ _NEXT_STEP = (
     "use an enum or Literal (choice), a bool (noul) or an int with both bounds (score), or leave the field "
     'out with a default and "laya": "skip"'
 )
+_TESTS: dict[str, Callable[[float, float], bool]] = {
+    "minimum": operator.ge,
+    "exclusiveMinimum": operator.gt,
+    "maximum": operator.le,
+    "exclusiveMaximum": operator.lt,
+    # pydantic writes the bounds of an Enum or a Literal by its own names.
+    "ge": operator.ge,
+    "gt": operator.gt,
+    "le": operator.le,
+    "lt": operator.lt,
+}
+"""What a bound says of a value, by keyword."""
 _OPTIONS = ("type", "criteria", "labels", "option_order")
 
 
@@ -88,11 +101,12 @@ def label_key(label: Any) -> str:
 
 
 def _read_field(name: str, schema: dict[str, Any], required: bool) -> QuestionField | None:
-    options = schema.get(KEYWORD, {})
-    if options.get("type") == "skip":
+    if schema.get(KEYWORD, {}).get("type") == "skip":
         if required:
             raise UnreadableSchema('it is marked "skip" and has no default')
         return None
+    schema = _within_bounds(schema)
+    options = schema.get(KEYWORD, {})
     labels, values = _values(schema)
     kind = options.get("type") or _kind(labels, bounded="enum" not in schema)
     question = {"type": kind, "instructions": _instructions(name, schema)}
@@ -113,6 +127,27 @@ def _read_field(name: str, schema: dict[str, Any], required: bool) -> QuestionFi
         question["criteria"] = criteria
     question.update({key: options[key] for key in ("labels", "option_order") if key in options})
     return QuestionField(name, question, labels, values, bool(schema.get("nullable")))
+
+
+def _within_bounds(schema: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the values of an enumeration of numbers that its bounds exclude, and what runs beside them."""
+    labels = schema.get("enum", ())
+    if not labels or not all(type(label) in (int, float) for label in labels):
+        return schema
+    tests = [(test, bound) for keyword, test in _TESTS.items() for bound in _bounds(schema, keyword)]
+    kept = [index for index, label in enumerate(labels) if all(test(label, bound) for test, bound in tests)]
+    if len(kept) == len(labels):
+        return schema
+    if len(kept) < 2:
+        raise UnreadableSchema(f"its bounds allow {len(kept)} of its values, so there is nothing to ask")
+    bounded = dict(schema)
+    for keyword in ("enum", MEMBERS, NAMES):
+        if keyword in schema and len(schema[keyword]) == len(labels):
+            bounded[keyword] = [schema[keyword][index] for index in kept]
+    criteria = _texts(schema.get(KEYWORD, {}).get("criteria"), labels, None)
+    if any(text is not None for text in criteria):
+        bounded[KEYWORD] = {**schema[KEYWORD], "criteria": [criteria[index] for index in kept]}
+    return bounded
 
 
 def _values(schema: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:

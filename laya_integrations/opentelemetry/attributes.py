@@ -9,9 +9,18 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from laya.hooks import PredictContext
+
+try:
+    from laya.types import Result
+except ImportError:
+    _RUN_IDS = False
+else:
+    # Releases of laya differ in whether an inferred result has a run_id; without, none tells who answered.
+    _RUN_IDS = "run_id" in Result.__annotations__
 
 logger = logging.getLogger("laya_integrations.opentelemetry")
 
@@ -27,11 +36,17 @@ OUTPUT_MESSAGES = "gen_ai.output.messages"
 ERROR_TYPE = "error.type"
 RUN_ID = "laya.run_id"
 
+UNKNOWN_ERROR = "_OTHER"
+"""The conventions' `error.type` of an error whose class isn't known."""
+
 DECIDE = "decide"
 """The operation: the conventions have no name for a typed decision, and allow one of one's own."""
 
-MOST_STATES = 128
-"""States of a call whose answers a span lists; the metrics count all of them."""
+MOST_LISTED = 128
+"""Entries of an attribute that is a list: states of a call, question ids. The metrics count all answers."""
+
+MOST_QUESTIONS = 48
+"""Questions whose answers a span holds, in two attributes each: an SDK keeps 128 attributes unless told otherwise."""
 
 Attributes = dict[str, Any]
 _Pairs = Iterator[tuple[str, Any]]
@@ -43,9 +58,12 @@ def opening_attributes(ctx: PredictContext) -> Attributes:
 
 
 def closing_attributes(ctx: PredictContext, *, content: bool) -> Attributes:
-    """What the finished call says, as the hooks left it; states, questions and answers in full only with `content`."""
-    parts = [_identity, _request, _routing, _usage, _answers, _error]
-    return _collected(ctx, (*parts, _content) if content else parts)
+    """What the finished call says, as the hooks left it; states, questions and answers in full only with `content`.
+
+    In rising order of worth: an SDK whose limit is reached drops the attribute that was set the longest ago.
+    """
+    parts = (_answers, *((_content,) if content else ()), _summary, _routing, _request, _usage, _identity, _error)
+    return _collected(ctx, parts)
 
 
 def model_attributes(ctx: PredictContext) -> Attributes:
@@ -100,7 +118,7 @@ def _request(ctx: PredictContext) -> _Pairs:
     yield "laya.max_len", ctx.max_len
     yield "laya.head_max_len", ctx.head_max_len
     yield "laya.states", len(ctx.states)
-    yield "laya.questions", [str(question_id) for question_id in ctx.questions]
+    yield "laya.questions", [str(question_id) for question_id in islice(ctx.questions, MOST_LISTED)]
 
 
 def _routing(ctx: PredictContext) -> _Pairs:
@@ -123,7 +141,7 @@ def _usage(ctx: PredictContext) -> _Pairs:
     given: Any = ctx.results
     results = [result for result in given if isinstance(result, Mapping)]
     yield RESPONSE_MODEL, next((str(result["model"]) for result in results if result.get("model")), None)
-    if any("run_id" in result for result in results):
+    if results and (_RUN_IDS or any("run_id" in result for result in results)):
         # An inferred result carries its own call's id; a payload from a hook has an earlier one's, or none.
         yield "laya.answered_by_hook", any(result.get("run_id") != ctx.run_id for result in results)
     usages = [usage for result in results if isinstance(usage := result.get("usage"), Mapping)]
@@ -135,21 +153,27 @@ def _usage(ctx: PredictContext) -> _Pairs:
 def _answers(ctx: PredictContext) -> _Pairs:
     values: dict[str, list[Any]] = {}
     confidences: dict[str, list[float]] = {}
-    low = 0
     for question_id, answer in answers_of(ctx):
         kind = answer["type"]
         value = answer[kind]
         values.setdefault(question_id, []).append(str(value) if kind == "choice" else float(value))
         if (confidence := answer.get("answer_confidence")) is not None:
             confidences.setdefault(question_id, []).append(float(confidence))
-        low += bool(answer.get("low_confidence"))
-    if not values:
+    shown = list(values)[:MOST_QUESTIONS]
+    for name, found in (("confidence", confidences), ("answer", values)):
+        for question_id in shown:
+            if listed := found.get(question_id):
+                yield f"laya.{name}.{question_id}", listed[0] if len(ctx.states) == 1 else listed[:MOST_LISTED]
+    yield "laya.answers_left_out", len(values) - len(shown) or None
+
+
+def _summary(ctx: PredictContext) -> _Pairs:
+    answers = [answer for _, answer in answers_of(ctx)]
+    if not answers:
         return
-    yield "laya.low_confidence", low
-    yield "laya.lowest_confidence", min((min(found) for found in confidences.values()), default=None)
-    for name, found in (("answer", values), ("confidence", confidences)):
-        for question_id, listed in found.items():
-            yield f"laya.{name}.{question_id}", listed[0] if len(ctx.states) == 1 else listed[:MOST_STATES]
+    yield "laya.low_confidence", sum(bool(answer.get("low_confidence")) for answer in answers)
+    confidences = [answer.get("answer_confidence") for answer in answers]
+    yield "laya.lowest_confidence", min((float(found) for found in confidences if found is not None), default=None)
 
 
 def _error(ctx: PredictContext) -> _Pairs:

@@ -12,6 +12,8 @@ from laya_integrations._decisions import answer_value
 from laya_integrations.opentelemetry.attributes import (
     ERROR_TYPE,
     TOKEN_TYPE,
+    UNKNOWN_ERROR,
+    Attributes,
     answers_of,
     error_type,
     model_attributes,
@@ -70,6 +72,10 @@ class Instruments:
             self._decisions.add(1, {**question, "laya.label": _label(answer)})
             if answer.get("low_confidence"):
                 self._low.add(1, question)
+
+    def record_unheard(self, model: Attributes) -> None:
+        """Count a call whose end was never heard as failed; nothing else is known of it."""
+        self._errors.add(1, {**model, ERROR_TYPE: UNKNOWN_ERROR})
 
     def record_load(self, ctx: PredictContext) -> None:
         """Count a checkpoint that was built."""

@@ -14,9 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import (
     AfterValidator,
+    AliasChoices,
+    AliasPath,
     BaseModel,
     ConfigDict,
     Field,
+    PrivateAttr,
     RootModel,
     ValidationError,
     create_model,
@@ -272,6 +275,8 @@ class Pair(enum.Enum):
         (Any, "no type"),
         (int | str, "union of several types"),
         (Literal["only"], "one value only"),
+        (Annotated[Urgency, Field(ge=3)], "its bounds allow 1 of its values"),
+        (Annotated[Literal[1, 2], Field(gt=2)], "its bounds allow 0 of its values"),
         (Literal["a", 1], "of several types"),
         (Literal[True, 2], "of several types"),
         (Pair, "no string, number or bool"),
@@ -307,6 +312,7 @@ def test_an_unsupported_field_is_named_with_the_reason(annotation: Any, reason: 
         ({"type": ["integer", "string"]}, "union of several types"),
         ({"type": "integer", "minimum": True, "maximum": 5}, "no finite number"),
         ({"type": "integer", "minimum": 1, "maximum": 5, "multipleOf": 0}, "no whole number above 0"),
+        ({"enum": [1, 2, 3], "minimum": "2"}, "no finite number"),
         (True, "no object"),
     ],
 )
@@ -454,6 +460,42 @@ def test_an_instance_holds_the_members_of_its_types(annotation: Any, answer: dic
     assert (type(found), found) == (type(value), value)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "criteria", "answer", "value"),
+    [
+        (Annotated[Urgency, Field(ge=2)], ["soon", "now"], score(0.9, 0.1), Urgency.SOON),
+        (Annotated[Urgency, Field(lt=3)] | None, ["can wait", "soon"], score(0.1, 0.9), Urgency.SOON),
+        (Annotated[Urgency, Describe({1: "x", 3: "y"}), Field(gt=1)], ["2", "y"], score(0.1, 0.9), Urgency.NOW),
+        (Annotated[Literal[1, 2, 3], Levels("low", "mid", "high"), Field(le=2)], ["low", "mid"], score(0.1, 0.9), 2),
+        (Annotated[Literal[9, 1, 2], Field(ge=2)], [9, 2], choice(9), 9),
+        (Annotated[Literal["a", "b"], Describe({"a": "x"})], {"a": "x", "b": None}, choice("a"), "a"),
+    ],
+)
+def test_values_outside_of_the_bounds_are_not_asked(
+    annotation: Any, criteria: Any, answer: dict[str, Any], value: Any
+) -> None:
+    """The model would refuse them, after the question was paid for."""
+    assert ask(annotation)["criteria"] == criteria
+    assert fill(annotation, answer) is value
+
+
+@pytest.mark.parametrize(
+    ("bounds", "criteria"),
+    [
+        ({"minimum": 2}, ["2", "3", "4"]),
+        ({"exclusiveMinimum": 2}, ["3", "4"]),
+        ({"maximum": 2.5}, ["1", "2"]),
+        ({"exclusiveMaximum": 4}, ["1", "2", "3"]),
+        ({"minimum": 2, "maximum": 3}, ["2", "3"]),
+        ({"minimum": 0, "maximum": 9}, ["1", "2", "3", "4"]),
+    ],
+)
+def test_bounds_of_a_json_schema_hold_for_its_enumeration(bounds: dict[str, Any], criteria: list[str]) -> None:
+    """Every keyword of JSON schema that bounds a number."""
+    definition = {"type": "integer", "enum": [1, 2, 3, 4], **bounds}
+    assert Schema.from_spec({"type": "object", "properties": {"n": definition}}).questions["n"]["criteria"] == criteria
+
+
 def test_enums_of_any_scalar_come_back_as_members() -> None:
     """Values without a JSON type of their own are asked by their text."""
 
@@ -530,6 +572,53 @@ def test_an_answer_below_the_gate_is_none_where_none_is_not_admitted() -> None:
     filled = Schema.from_spec(Watched).instance({"team": choice("billing", low_confidence=True), "urgent": noul(0.9)})
     assert type(filled) is Watched
     assert (filled.team, filled.urgent, filled.note) == (None, True, "none yet")
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        {"alias": "urgent"},
+        {"validation_alias": "urgent"},
+        {"validation_alias": AliasChoices("theTeam", "urgent")},
+        {"validation_alias": AliasPath("urgent")},
+    ],
+)
+@pytest.mark.parametrize("config", [{}, {"populate_by_name": True}, {"extra": "allow"}])
+def test_an_alias_that_is_another_fields_name_takes_nothing_from_it(alias: Any, config: Any) -> None:
+    """Below the gate as well, where no validator reads the values; skipped fields and private ones are as ever."""
+
+    class Crossed(BaseModel):
+        model_config = ConfigDict(**config)
+
+        team: Team = Field(**alias)
+        urgent: bool
+        note: str = Field("none yet", alias="team", json_schema_extra={"laya": "skip"})
+        both: str = Field(
+            default_factory=lambda data: f"{data['team']}, {data['urgent']}", json_schema_extra={"laya": "skip"}
+        )
+        _seen: list[bool] = PrivateAttr(default_factory=list)
+
+        def model_post_init(self, context: Any) -> None:
+            self._seen.append(self.urgent)
+
+    filled = Schema.from_spec(Crossed).instance({"team": choice("billing", low_confidence=True), "urgent": noul(0.9)})
+    assert vars(filled) == {"team": None, "urgent": True, "note": "none yet", "both": "None, True"}
+    assert (filled.model_fields_set, filled._seen) == ({"team", "urgent"}, [True])
+    assert filled.model_extra == ({} if config.get("extra") else None)
+    assert filled.model_copy() == filled
+
+
+def test_a_root_model_holds_an_answer_below_the_gate() -> None:
+    """Its questions are those of the model inside."""
+
+    class Inner(BaseModel):
+        team: Team
+        urgent: bool = Field(alias="team")
+
+    filled = Schema.from_spec(RootModel[Inner]).instance(
+        {"team": choice("billing"), "urgent": noul(0.9, low_confidence=True)}
+    )
+    assert (filled.root.team, filled.root.urgent) == (Team.BILLING, None)
 
 
 @pytest.mark.parametrize("gated", [True, False])

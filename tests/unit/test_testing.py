@@ -49,6 +49,11 @@ class TestFakeRunner:
         results = runner.predict_batch(["come now", "no hurry"], QUESTIONS)
         assert [result["answers"]["urgent"]["noul"] for result in results] == [0.97, 0.03]
 
+    def test_an_id_can_be_a_number(self) -> None:
+        """The script knows a question by the id that it is asked by."""
+        result = FakeRunner({1: True}).predict("a", {1: QUESTIONS["urgent"]})  # type: ignore[dict-item]
+        assert [answer["noul"] for answer in result["answers"].values()] == [0.97]
+
     def test_an_exception_is_raised(self) -> None:
         """The call fails as a model's failure would, and its hooks see it."""
         hook, failure = RecordingHook(), RuntimeError("out of memory")

@@ -77,4 +77,4 @@ def backend() -> Iterator[Backend]:
 def open_spans(hook: OTelHook) -> int:
     """What the hook still holds once all that is garbage is gone."""
     gc.collect()
-    return len(hook._spans)
+    return len(hook._calls)

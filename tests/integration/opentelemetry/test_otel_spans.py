@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
 from opentelemetry.trace import SpanKind, StatusCode
 
 from laya import Router
@@ -98,6 +98,40 @@ class TestWhatASpanSays:
         kept = runner.predict("a", QUESTIONS)
         runner.predict("a", QUESTIONS, on_predict_start=lambda ctx: ctx.skip(kept))
         assert [attributes(span)["laya.answered_by_hook"] for span in backend.spans] == [False, True]
+
+    def test_an_answer_from_a_hook_shows_without_a_run_id(self, backend: Backend) -> None:
+        """A rule has no earlier call whose id it could name."""
+        ruled = {"answers": {"urgent": {"type": "noul", "noul": 0.5}}}
+        FakeRunner(hooks=backend.hook()).predict("a", QUESTIONS, on_predict_start=lambda ctx: ctx.skip(ruled))
+        assert attributes(backend.span)["laya.answered_by_hook"] is True
+
+    @pytest.mark.parametrize("content", [False, True])
+    def test_many_questions_push_nothing_out(self, backend: Backend, content: bool) -> None:
+        """An SDK keeps 128 attributes: the answers of 48 questions are shown, and the rest is a number."""
+        questions = {f"q{number}": QUESTIONS["team"] for number in range(200)}
+        result = FakeRunner(hooks=backend.hook(capture_content=content)).predict(
+            "a", questions, max_len=10000, head_max_len=9000, min_confidence=1.0
+        )
+        span, found = backend.span, attributes(backend.span)
+        assert span.dropped_attributes == 0
+        assert [name for name in found if "laya.answer." in name] == [f"laya.answer.q{number}" for number in range(48)]
+        assert len([name for name in found if "laya.confidence." in name]) == 48
+        assert found["laya.answers_left_out"] == 152 and found["laya.low_confidence"] == 200
+        assert found["laya.questions"] == tuple(list(questions)[:128])
+        assert found["laya.run_id"] == result["run_id"]
+
+    def test_answers_give_way_where_the_tracer_keeps_little(self) -> None:
+        """Who asked, what and at what cost stays, whatever the limit: the SDK drops what was set first."""
+        small, backend = SpanLimits(max_span_attributes=20), Backend()
+        backend.tracers._span_limits = small
+        FakeRunner(hooks=backend.hook()).predict("a", {f"q{number}": QUESTIONS["team"] for number in range(80)})
+        found = attributes(backend.span)
+        assert len(found) == 20
+        assert {
+            *("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.response.model"),
+            *("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens", "laya.run_id", "laya.states"),
+            *("laya.questions", "laya.answered_by_hook", "laya.answers_left_out"),
+        } <= set(found)
 
     def test_an_odd_payload_costs_only_its_own_part(self, backend: Backend) -> None:
         """A span is never lost, nor is what else it says."""
