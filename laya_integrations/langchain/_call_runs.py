@@ -18,8 +18,9 @@ from langchain_core.callbacks.manager import handle_event
 from langchain_core.outputs import LLMResult
 
 from laya.hooks import PredictContext
+from laya_integrations._calls import CallStart, states_of
 from laya_integrations._decisions import Decision
-from laya_integrations.langchain._covered import Cover, states_of
+from laya_integrations.langchain._covered import Cover
 from laya_integrations.langchain.callbacks import annotate, decision_metadata, llm_result
 
 logger = logging.getLogger(__name__)
@@ -48,11 +49,9 @@ class CallRuns:
     def __init__(self, ctx: PredictContext, manager: CallbackManager, cover: Cover | None = None) -> None:
         self.ctx = ctx
         self.parent_run_id = manager.parent_run_id
-        self.has_part = False
-        """Whether the agent's part of this Router call was seen."""
+        self.start = CallStart(manager.parent_run_id)
         self._manager = manager
         self._cover = cover
-        self._thread = threading.current_thread()
         self._items: list[ItemRun] | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -71,18 +70,6 @@ class CallRuns:
                 self._open()
                 self._end()
             self._closed = True
-
-    def may_hold(self, ctx: PredictContext, parent_run_id: UUID | None) -> bool:
-        """Whether a call made now can be part of this one: same place in the trace, and same thread or state.
-
-        With `hooks_timeout` each hook has a thread of its own.
-        """
-        if self.has_part or self.parent_run_id != parent_run_id:
-            return False
-        if self._thread is threading.current_thread():
-            return True
-        states = {id(state) for state in states_of(self.ctx)}
-        return any(id(state) in states for state in states_of(ctx))
 
     def _open(self) -> None:
         if self._items is not None:

@@ -7,11 +7,12 @@ A runnable opens a run and then calls laya, whose hooks see that call, and may m
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
 from laya.hooks import HookRegistry, PredictContext
+from laya_integrations._calls import parts_of
 from laya_integrations._decisions import Decisions, RequestsRunner, RunCapture, StatesRunner
 
 _current: ContextVar[Cover | None] = ContextVar("laya_langchain_cover", default=None)
@@ -74,7 +75,14 @@ class Covering:
         self._token = _current.set(self._cover)
 
     def __exit__(self, *exc_info: object) -> None:
-        _current.reset(self._token)
+        # A coroutine that nobody awaits any more is closed in another context, which the mark never reached.
+        with suppress(ValueError):
+            _current.reset(self._token)
+
+
+def uncover() -> None:
+    """Take the mark off this context: the laya call made in it is not the one that a cover further out is for."""
+    _current.set(None)
 
 
 def hook_contexts(runner: Any, states: list[Any]) -> int:
@@ -91,22 +99,3 @@ def hook_contexts(runner: Any, states: list[Any]) -> int:
 def current_cover() -> Cover | None:
     """The cover of this context, if a runnable's laya call is running in it."""
     return _current.get()
-
-
-def parts_of(outer: Iterable[PredictContext], inner: PredictContext) -> list[PredictContext]:
-    """Which Router calls an agent's call is made for: those with its states, or else the first that fits.
-
-    A Router hands an agent the very states and questions that its hooks saw; only a long state comes as its
-    windows.
-    """
-    if inner.router is not None:
-        return []
-    fitting = [o for o in outer if o.router is not None and o.agent is inner.agent and o.questions == inner.questions]
-    states = {id(state) for state in states_of(inner)}
-    return [o for o in fitting if any(id(state) in states for state in states_of(o))] or fitting[:1]
-
-
-def states_of(ctx: PredictContext) -> list[Any]:
-    """The call's states; before laya has checked them, anything can stand there."""
-    states: Any = ctx.states
-    return list(states) if isinstance(states, list | tuple) else [states]

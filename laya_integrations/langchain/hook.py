@@ -18,8 +18,9 @@ from langchain_core.runnables import ensure_config
 from langchain_core.runnables.config import get_callback_manager_for_config
 
 from laya.hooks import BaseHook, PredictContext, add_default_hook, default_hooks, set_default_hooks
+from laya_integrations._calls import takes_part
 from laya_integrations.langchain._call_runs import CallRuns
-from laya_integrations.langchain._covered import current_cover, parts_of
+from laya_integrations.langchain._covered import current_cover
 from laya_integrations.langchain.callbacks import note_on_parent, with_provider
 
 logger = logging.getLogger(__name__)
@@ -141,11 +142,7 @@ def _is_part(ctx: PredictContext) -> bool:
         return False
     parent_run_id = get_callback_manager_for_config(ensure_config()).parent_run_id
     with _lock:
-        holding = {id(runs.ctx): runs for runs in _open.values() if runs.may_hold(ctx, parent_run_id)}
-        outer = parts_of([runs.ctx for runs in holding.values()], ctx)
-        for router_ctx in outer:
-            holding[id(router_ctx)].has_part = True
-    return bool(outer)
+        return takes_part([(runs.ctx, runs.start) for runs in _open.values()], ctx, parent_run_id)
 
 
 def _note(key: str, ctx: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +26,8 @@ class Standing:
 
     probabilities: list[float]
     """Probability of each choice, by its index."""
-    none: float
-    """Probability that none of them fits; 0 where that was no option."""
+    none: float | None
+    """Probability that none of them fits; None where that was no option."""
     unsure: frozenset[int]
     """Indexes whose answer fell below laya's `min_confidence`."""
     run_id: str | None
@@ -39,10 +39,11 @@ class Standing:
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices, with a label for each that no other has: the key of its option in laya's answer.
+    """Choices, with a label for each that says something else: the key of its option in laya's answer.
 
-    A label is a name that is no other's, else all that the choice says. A number in its place would tell cut
-    options apart by what means nothing, and laya could not report that they read the same.
+    Choices that say the very same are asked about once, or they would split their probability and lose to a
+    worse one. A label is a name that is no other's, else all that the choice says. A number in its place would
+    tell cut options apart by what means nothing, and laya could not report that they read the same.
     """
 
     names: tuple[str, ...]
@@ -66,29 +67,31 @@ class Choices:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def distinct(self) -> int:
+        """How many there are, those that say the very same counted once."""
+        return len(set(self.labels))
+
     def compare(self, instructions: str, none_text: str | None) -> dict[str, Any]:
         """One choice question: which of them; `none_text` adds the option that none is."""
-        said = zip(self.labels, self.texts, _distinct(self.names), strict=True)
-        criteria = {label: text if text and by_name else None for label, text, by_name in said}
+        said = dict(zip(self.labels, zip(self.names, self.texts, strict=True), strict=True))
+        alone = _alone(said.values())
+        criteria = {label: (text or None) if name in alone else None for label, (name, text) in said.items()}
         if none_text is not None:
             criteria[self._none_label] = none_text
         return {QUESTION: {"type": "choice", "instructions": instructions, "criteria": criteria}}
 
     def each(self, instructions: str) -> dict[str, Any]:
-        """A noul question for each: whether it fits."""
+        """A noul question for each that says something else: whether it fits."""
+        said = {index: _joined(self.names[index], self.texts[index]) for index in self._asked}
         return {
-            f"{QUESTION}_{index}": {"type": "noul", "instructions": f"{instructions} {_joined(*said)}"}
-            for index, said in enumerate(zip(self.names, self.texts, strict=True))
+            f"{QUESTION}_{index}": {"type": "noul", "instructions": f"{instructions} {what}"}
+            for index, what in said.items()
         }
 
     def called(self, index: int) -> str:
         """A choice for people, in quotes: its name, else how its description begins."""
         return repr(self.names[index] or textwrap.shorten(self.texts[index], _CALLED, placeholder="..."))
-
-    def twins(self, index: int) -> list[int]:
-        """The choices that say the very same as one, itself among them, in order."""
-        said = list(zip(self.names, self.texts, strict=True))
-        return [other for other, what in enumerate(said) if what == said[index]]
 
     def compared(self, decision: Decision) -> Standing:
         """How they stand after the question of `compare`."""
@@ -99,16 +102,22 @@ class Choices:
         unsure = range(len(self)) if answer.get("low_confidence") else ()
         return Standing(
             [_probability(given[label]) for label in self.labels],
-            _probability(given.get(self._none_label, 0.0)),
+            _probability(given[self._none_label]) if self._none_label in given else None,
             frozenset(unsure),
             decision.run_id,
         )
 
     def judged(self, decision: Decision) -> Standing:
         """How they stand after the questions of `each`."""
-        answers = [_answer(decision, f"{QUESTION}_{index}") for index in range(len(self))]
+        answers = [_answer(decision, f"{QUESTION}_{index}") for index in self._asked]
         unsure = frozenset(index for index, answer in enumerate(answers) if answer.get("low_confidence"))
-        return Standing([_probability(answer.get("noul")) for answer in answers], 0.0, unsure, decision.run_id)
+        return Standing([_probability(answer.get("noul")) for answer in answers], None, unsure, decision.run_id)
+
+    @property
+    def _asked(self) -> list[int]:
+        """For each choice, the index of the first that says the same, which is the one asked about."""
+        first: dict[str, int] = {}
+        return [first.setdefault(label, index) for index, label in enumerate(self.labels)]
 
     @property
     def _none_label(self) -> str:
@@ -122,13 +131,19 @@ def read_the_same(decision: Decision) -> bool:
 
 
 def _labels(names: Sequence[str], texts: Sequence[str]) -> tuple[str, ...]:
-    said = zip(names, texts, _distinct(names), strict=True)
-    return _unique([name if by_name else _joined(name, text) for name, text, by_name in said])
+    """A label for each; the same one for those that say the very same."""
+    each = list(zip(names, texts, strict=True))
+    said = list(dict.fromkeys(each))
+    alone = _alone(said)
+    labels = _unique([name if name in alone else _joined(name, text) for name, text in said])
+    label_of = dict(zip(said, labels, strict=True))
+    return tuple(label_of[what] for what in each)
 
 
-def _distinct(names: Sequence[str]) -> list[bool]:
-    count = Counter(names)
-    return [bool(name) and count[name] == 1 for name in names]
+def _alone(said: Iterable[tuple[str, str]]) -> set[str]:
+    """The names that only one has."""
+    count = Counter(name for name, _ in said)
+    return {name for name, number in count.items() if name and number == 1}
 
 
 def _joined(name: str, text: str) -> str:

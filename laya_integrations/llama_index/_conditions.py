@@ -7,7 +7,10 @@ from typing import Any
 
 from laya_integrations._decisions import Decision, answer_value
 
-Condition = bool | float | int | str | Collection[str]
+Label = str | int | float | bool
+"""A label of a choice."""
+
+Condition = Label | Collection[Label]
 """For a noul: its value, or the lowest probability of true. For a choice: the label, or labels. For a score:
 the lowest level, counted from 0."""
 
@@ -46,9 +49,13 @@ def _is_met(wanted: Any, answer: Any) -> bool:
         case "noul":
             return bool(value is wanted if isinstance(wanted, bool) else answer["noul"] >= wanted)
         case "choice":
-            return value == wanted if isinstance(wanted, str) else value in wanted
+            return value in _labels(wanted)
         case _:
             return bool(value >= wanted)
+
+
+def _labels(wanted: Any) -> list[Any]:
+    return [wanted] if isinstance(wanted, Label) else list(wanted)
 
 
 def _noul_problem(wanted: Any, criteria: Any) -> str:
@@ -58,7 +65,7 @@ def _noul_problem(wanted: Any, criteria: Any) -> str:
 
 
 def _choice_problem(wanted: Any, criteria: Any) -> str:
-    labels = [wanted] if isinstance(wanted, str) else list(wanted) if isinstance(wanted, Collection) else []
+    labels = _labels(wanted)
     if labels and set(labels) <= set(criteria or ()):
         return ""
     return f"must be one or some of {', '.join(map(str, criteria or ()))}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from laya_integrations._decisions import Decision, answer_value
+from laya_integrations.llama_index._conditions import Label
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Verdict:
     """Why there is no score."""
 
     @classmethod
-    def read(cls, decision: Decision, deciding: str, passing_labels: Sequence[str]) -> Verdict:
+    def read(cls, decision: Decision, deciding: str | int, passing_labels: Sequence[Label]) -> Verdict:
         """Judge by the deciding question's answer.
 
         A noul scores its probability of true, a score question its expected level as a part of the highest one,
@@ -57,7 +58,7 @@ def _rank(score: float | None) -> float:
     return -1.0 if score is None else score
 
 
-def _score(answer: Mapping[str, Any], passing_labels: Sequence[str]) -> float:
+def _score(answer: Mapping[str, Any], passing_labels: Sequence[Label]) -> float:
     match answer["type"]:
         case "noul":
             return float(answer["noul"])

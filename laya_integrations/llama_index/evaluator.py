@@ -19,6 +19,7 @@ from laya_integrations._decisions import Decision
 from laya_integrations._questions import lower_questions
 from laya_integrations.llama_index._asking import Asking
 from laya_integrations.llama_index._component import ComponentFields
+from laya_integrations.llama_index._conditions import Label
 from laya_integrations.llama_index._verdicts import Subject, Verdict, best_verdict
 
 dispatcher = get_dispatcher(__name__)
@@ -32,7 +33,7 @@ _INPUTS: tuple[EvaluatorInput, ...] = ("query", "response", "contexts")
 class LayaEvaluationResult(EvaluationResult):
     """An evaluation with the answers that it rests on."""
 
-    answers: dict[str, Any] = Field(default_factory=dict)
+    answers: dict[Any, Any] = Field(default_factory=dict)
     """Each question's bare answer: a label, true or false, a level counted from 0, None below `min_confidence`."""
     confidence: float | None = None
     """How sure laya is of the deciding answer: its probability, from 0 to 1."""
@@ -53,9 +54,9 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
 
     questions: Annotated[Any, AfterValidator(lower_questions)]
     """What to ask: question dicts or question objects."""
-    deciding: str = ""
+    deciding: str | int = ""
     """The id of the question that decides; the first one where it is empty."""
-    passing_labels: list[str] | None = None
+    passing_labels: list[Label] | None = None
     """Of a deciding choice, the labels that pass."""
     threshold: float = Field(default=0.5, ge=0.0, le=1.0)
     """The lowest score that passes."""
@@ -68,10 +69,10 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
     def _can_decide(self) -> Self:
         if not self.questions:
             raise ValueError("questions must hold at least one question")
-        if not self.deciding:
+        if self.deciding == "":
             self.deciding = next(iter(self.questions))
         if self.deciding not in self.questions:
-            raise ValueError(f"deciding is {self.deciding!r}; the questions are {', '.join(self.questions)}")
+            raise ValueError(f"deciding is {self.deciding!r}; the questions are {', '.join(map(str, self.questions))}")
         question = self.questions[self.deciding]
         labels = list(question.get("criteria") or ()) if question.get("type") == "choice" else []
         if bool(labels) != bool(self.passing_labels) or not set(self.passing_labels or ()) <= set(labels):
@@ -222,7 +223,8 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
         verdicts = [Verdict.read(decision, self.deciding, self.passing_labels or []) for decision in decisions]
         best = best_verdict(verdicts)
         verdict = verdicts[best]
-        result.answers = verdict.decision.values
+        answers: dict[Any, Any] = verdict.decision.values
+        result.answers = answers
         result.confidence, result.run_id = verdict.confidence, verdict.decision.run_id
         if verdict.score is None:
             result.invalid_result = True
@@ -230,6 +232,6 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
             return result
         which = f", by context {best + 1} of {len(verdicts)}" if len(verdicts) > 1 else ""
         cut = "; the state was cut to the token budget" if verdict.decision.truncated else ""
-        result.feedback = f"{self.deciding}: {result.answers[self.deciding]} (score {verdict.score:.2f}{which}){cut}"
+        result.feedback = f"{self.deciding}: {answers[self.deciding]} (score {verdict.score:.2f}{which}){cut}"
         result.passing, result.score = verdict.score >= self.threshold, verdict.score
         return result

@@ -46,7 +46,7 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
     with_confidence: bool = False
     """Whether `<key>_confidence` is written too: the answer's probability, from 0 to 1."""
     cache_key: str = ""
-    """Tells checkpoints apart in an ingestion cache; an agent's own name is taken where it is empty."""
+    """Tells checkpoints apart in an ingestion cache; where it is empty, `to_dict` shows an agent's own name instead."""
     is_text_node_only: bool = False
     """Whether only `TextNode`s are read; a `Document` is none."""
     show_progress: bool = False
@@ -65,8 +65,6 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
             raise ValueError(
                 f"with_confidence writes {taken[0]}_confidence, which is a question too; rename one of them"
             )
-        if not self.cache_key and isinstance(self.runner, _NamedRunner):
-            self.cache_key = str(self.runner.model_id)
         return self
 
     @classmethod
@@ -99,6 +97,11 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
             self.aprocess_nodes(nodes, excluded_embed_metadata_keys, excluded_llm_metadata_keys, **kwargs)
         )
         return processed
+
+    def _runner_mark(self) -> Any:
+        """The runner's name, which tells checkpoints apart in a cache, and which a runner given anew replaces."""
+        named = not self.cache_key and isinstance(self.runner, _NamedRunner)
+        return str(self.runner.model_id) if named else super()._runner_mark()
 
     def _asking(self) -> Asking:
         return Asking(self._loaded_runner, self.questions, self.options)

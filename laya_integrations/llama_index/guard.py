@@ -47,6 +47,9 @@ class QueryBlocked(ValueError):
         self.run_id = run_id
         """laya's id of the call."""
 
+    def __reduce__(self) -> tuple[type[QueryBlocked], tuple[list[str], str | None]]:
+        return type(self), (self.blocked_by, self.run_id)
+
 
 class LayaQueryGuard(RunnerFields, BaseQueryEngine):
     """Ask questions about each query, and answer in the engine's place where one of them says so.

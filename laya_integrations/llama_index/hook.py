@@ -12,13 +12,14 @@ from __future__ import annotations
 import logging
 import threading
 import weakref
-from contextvars import ContextVar
 from typing import Any
 
 from llama_index.core.callbacks import CallbackManager
 from llama_index.core.settings import Settings
+from llama_index_instrumentation.span import active_span_id
 
 from laya.hooks import BaseHook, HookRegistry, PredictContext, add_default_hook, default_hooks, set_default_hooks
+from laya_integrations._calls import CallStart, takes_part
 from laya_integrations._decisions import Decisions
 from laya_integrations._options import CallOptions
 from laya_integrations.llama_index._spans import CallbackEvent, CallSpan, is_observed
@@ -77,15 +78,14 @@ class LlamaIndexHook(BaseHook):
 
     def on_predict_end(self, ctx: PredictContext) -> None:
         """Close what the call shows; it runs after a failure too."""
-        call = _open.pop(ctx, None)
+        with _lock:
+            call = _open.pop(ctx, None)
         if call is None:
             return
         try:
             call.close(ctx)
         except Exception as error:
             logger.warning("laya: a call's end could not be shown to LlamaIndex: %s", type(error).__name__)
-        if ctx.router is not None:
-            _router_calls.set(_open_router_calls())
 
     def _manager(self) -> CallbackManager | None:
         return heard_manager(self._callback_manager)
@@ -121,8 +121,7 @@ class _Call:
     """What one call shows, while it is open."""
 
     def __init__(self, ctx: PredictContext) -> None:
-        self.agent = ctx.agent if ctx.router is not None else None
-        """Of a Router's call, the agent that it asks."""
+        self.start = CallStart(active_span_id.get())
         self.closed = False
         self.span = CallSpan(ctx) if is_observed() else None
         self.callbacks: list[CallbackEvent] = []
@@ -153,29 +152,32 @@ class _Call:
             self.span.drop(None)
 
 
+_lock = threading.RLock()
+"""Held for what follows; re-entrant, for garbage that is collected meanwhile may close a call's span."""
 _open: weakref.WeakKeyDictionary[PredictContext, _Call] = weakref.WeakKeyDictionary()
 """The open calls of all hooks in the process."""
-
-_router_calls: ContextVar[tuple[_Call, ...]] = ContextVar("laya_llama_index_router_calls", default=())
+_parts: weakref.WeakSet[PredictContext] = weakref.WeakSet()
+"""What agents do for open Router calls; each of an agent's hooks hears of it."""
 
 
 def _start(ctx: PredictContext, manager: CallbackManager | None) -> None:
-    call = _open.get(ctx)
+    with _lock:
+        call = _open.get(ctx)
     if call is None:
         if (manager is None and not is_observed()) or _is_part_of_router_call(ctx):
             return
-        call = _open[ctx] = _Call(ctx)
+        call = _Call(ctx)
+        with _lock:
+            _open[ctx] = call
         weakref.finalize(ctx, call.drop).atexit = False
-        if ctx.router is not None:
-            _router_calls.set((*_open_router_calls(), call))
     call.tell(ctx, manager)
 
 
 def _is_part_of_router_call(ctx: PredictContext) -> bool:
     """Whether an agent is asked by a Router whose call shows already, and has the tokens."""
-    return ctx.router is None and any(call.agent is ctx.agent for call in _open_router_calls())
-
-
-def _open_router_calls() -> tuple[_Call, ...]:
-    calls = _router_calls.get()
-    return tuple(call for call in calls if not call.closed) if calls else ()
+    if ctx.router is not None:
+        return False
+    with _lock:
+        if ctx not in _parts and takes_part([(o, call.start) for o, call in _open.items()], ctx, active_span_id.get()):
+            _parts.add(ctx)
+        return ctx in _parts

@@ -21,7 +21,7 @@ class LayaSelectorResult(MultiSelection):
 
     selections: list[LayaSelection]  # type: ignore[assignment]  # a plain SingleSelection would lose the fields
     probabilities: list[float]
-    """Probability of each choice, by its index."""
+    """Probability of each choice, by its index; that of all of them together where several say the very same."""
 
 
 class NoChoiceFits(ValueError):

@@ -33,8 +33,9 @@ class LayaSingleSelector(BaseLayaSelector):
     descriptions. More are asked about one by one in the same call, and so is a single choice, which a comparison
     with nothing would always take. In a comparison all the choices share the budget `head_max_len`; where they are
     so long that some read the same to the model once cut, they are asked about one by one in a second call, and from
-    then on at once. `options=CallOptions(head_max_len=...)` gives them more room. Of choices that fit equally well the
-    first is taken, and the reason says that there are others: they say the same, or still read the same once cut.
+    then on at once. `options=CallOptions(head_max_len=...)` gives them more room. Choices that say the very same count
+    as one, and each has its probability. Of choices that fit equally well the first is taken, and the reason says that
+    there are others: they say the same, or still read the same once cut.
     """
 
     threshold: Probability = 0.0
@@ -42,7 +43,7 @@ class LayaSingleSelector(BaseLayaSelector):
     none_choice: bool | str = False
     """Whether "none of these" is an option, or its description; it leads to `default_index`."""
     compare_up_to: Annotated[int, Field(ge=1)] = 12
-    """Most choices in one question."""
+    """Most choices in one question, those that say the very same counted once."""
     instructions: str = "Which option fits the query best?"
     """The question that compares the choices."""
     each_instructions: str = "Does this option fit the query?"
@@ -51,7 +52,7 @@ class LayaSingleSelector(BaseLayaSelector):
     _crowded: set[Choices] = PrivateAttr(default_factory=set)
 
     def _asks(self, choices: Choices, texts: list[str]) -> Asks:
-        if not 1 < len(choices) <= self.compare_up_to or choices in self._crowded:
+        if not 1 < choices.distinct <= self.compare_up_to or choices in self._crowded:
             return (yield from self._ask_each(choices, texts, self.each_instructions))
         decisions = yield self._asked(choices.compare(self.instructions, self._none_text), texts)
         blurred = [index for index, decision in enumerate(decisions) if read_the_same(decision)]
@@ -64,19 +65,18 @@ class LayaSingleSelector(BaseLayaSelector):
         return standings
 
     def _result(self, choices: Choices, standing: Standing) -> LayaSelectorResult:
-        twins = choices.twins(standing.ranked()[0])
-        best = twins[0]
-        called, probability = choices.called(best), max(standing.probabilities[index] for index in twins)
+        best = standing.ranked()[0]
+        called, probability = choices.called(best), standing.probabilities[best]
         # Asked about one by one, the choices leave "none" no answer of its own.
-        floor = max(self.threshold, 0.5) if self.none_choice and not standing.none else self.threshold
-        if standing.none > probability:
+        floor = max(self.threshold, 0.5) if self.none_choice and standing.none is None else self.threshold
+        if standing.none is not None and standing.none > probability:
             return self._fallback(standing, f"none of the choices fits (probability {standing.none:.2f})")
         if best in standing.unsure or probability < floor:
             reason = f"no choice is sure enough: the best, {called}, has {probability:.2f}"
             return self._fallback(standing, reason, _lower(best in standing.unsure, probability < self.threshold))
         selection = LayaSelection(
             index=best,
-            reason=f"{called} fits best (probability {probability:.2f}){_like_others(standing, twins)}",
+            reason=f"{called} fits best (probability {probability:.2f}){_like_others(standing, best)}",
             confidence=probability,
             run_id=standing.run_id,
         )
@@ -139,9 +139,7 @@ def _lower(unsure: bool, below: bool) -> str:
     return ", or lower min_confidence" if unsure else ", or lower threshold=" if below else ""
 
 
-def _like_others(standing: Standing, twins: list[int]) -> str:
-    """The others that fit as well: equally probable ones, and those that say the same, which share a probability."""
-    probabilities = standing.probabilities
-    equal = {index for index, probability in enumerate(probabilities) if probability == probabilities[twins[0]]}
-    others = len(equal.union(twins)) - 1
+def _like_others(standing: Standing, best: int) -> str:
+    """The others that are exactly as probable, as those are that say the same."""
+    others = standing.probabilities.count(standing.probabilities[best]) - 1
     return f", no better than {others} other{'s' if others > 1 else ''}; the first is taken" if others else ""

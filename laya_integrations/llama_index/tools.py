@@ -174,7 +174,7 @@ def _state(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if isinstance(state, str) and state.lstrip().startswith(("{", "[")):
         try:
             return json.loads(state)
-        except ValueError:
+        except (ValueError, RecursionError):
             return state
     return state
 

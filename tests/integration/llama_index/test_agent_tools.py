@@ -20,7 +20,7 @@ from tests.integration.llama_index.scripted_llm import ScriptedLLM
 
 TEXT = "My invoice is wrong, I want my money back"
 DESCRIBED = {"name": "triage", "description": "Triage a customer's message."}
-BAD = {"a": {"type": "unknown", "instructions": "?"}}
+BAD = {"a": {"type": "choice", "instructions": "?", "criteria": []}}
 
 
 def make_tool(agent: Any, **fields: Any) -> LayaTool:
@@ -58,6 +58,7 @@ async def test_the_text_is_json_and_the_raw_output_the_result(agent: Any, make: 
         ('{"subject": "invoice"}', {"subject": "invoice"}),
         ('[{"role": "user", "content": "hi"}]', [{"role": "user", "content": "hi"}]),
         ("{not json", "{not json"),
+        pytest.param("[" * 100_000, "[" * 100_000, id="nested"),
         ("3", "3"),
     ],
 )

@@ -206,6 +206,22 @@ def test_what_cannot_decide_is_refused(fields: dict[str, Any], message: str) -> 
         LayaEvaluator(**fields)
 
 
+def test_labels_and_ids_may_be_numbers(agent: Any) -> None:
+    """Passing labels are named as the question has them, and a dict keeps them so."""
+    stars = {"type": "choice", "instructions": "How many stars?", "criteria": [1, 2, 3, "none"]}
+    fields: dict[str, Any] = {"questions": {5: stars}, "passing_labels": [2, 3]}
+    evaluator = LayaEvaluator(runner=agent, **fields)
+    found = evaluator.evaluate(response="It rains.")
+    [answer] = agent.predict({"response": "It rains."}, {5: stars})["answers"].values()
+    assert found.score == pytest.approx(answer["probabilities"][2] + answer["probabilities"][3], abs=1e-3)
+    assert found.answers == {5: answer["choice"]}
+    with pytest.raises(ValidationError, match="some of 1, 2, 3, none"):
+        LayaEvaluator(runner=agent, questions={5: stars}, passing_labels=["2"])
+    named = LayaEvaluator(model=str(CHECKPOINTS / "english"), **fields)
+    read = LayaEvaluator.from_json(named.to_json())
+    assert read == named and read.passing_labels == [2, 3] and read.deciding == 5
+
+
 def test_it_can_be_written_and_read(agent: Any) -> None:
     """As JSON and as a pickle; the runner stays behind, the model's name goes along."""
     evaluator = LayaEvaluator.faithfulness(model=str(CHECKPOINTS / "english"), threshold=0.3)

@@ -139,7 +139,29 @@ def test_whatever_changes_the_answers_changes_the_cache_key(agent: Any) -> None:
     keys = [get_transformation_hash(given, LayaMetadataExtractor(**variant)) for variant in variants]
     assert len(set(keys)) == len(keys)
     assert keys == [get_transformation_hash(given, LayaMetadataExtractor(**variant)) for variant in variants]
-    assert LayaMetadataExtractor(questions=QUESTIONS, runner=agent).cache_key == ENGLISH
+    assert ENGLISH in str(LayaMetadataExtractor(questions=QUESTIONS, runner=agent).to_dict())
+
+
+def test_the_cache_never_serves_another_runners_labels(agent: Any) -> None:
+    """An extractor that is read with a new runner, or copied with one, is known by that one's name."""
+
+    class Other:
+        model_id = "other"
+
+        def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+            answers = {name: {"type": "noul", "noul": 1.0, "answer_confidence": 1.0} for name in questions}
+            return {"answers": answers, "run_id": "run"}
+
+    extractor = LayaMetadataExtractor(runner=agent, questions={"urgent": QUESTIONS["urgent"]})
+    key = get_transformation_hash(nodes("a"), extractor)
+    read = LayaMetadataExtractor.from_dict(extractor.to_dict(), runner=Other())
+    for given in (read, extractor.model_copy(update={"runner": Other()})):
+        made = LayaMetadataExtractor(runner=Other(), questions={"urgent": QUESTIONS["urgent"]})
+        assert get_transformation_hash(nodes("a"), given) == get_transformation_hash(nodes("a"), made) != key
+    named = LayaMetadataExtractor.from_dict(extractor.to_dict(), model=ENGLISH)
+    assert named.cache_key == "" and named.to_dict()["model"] == ENGLISH
+    own = LayaMetadataExtractor(runner=agent, questions=QUESTIONS, cache_key="mine")
+    assert LayaMetadataExtractor.from_dict(own.to_dict(), runner=Other()).cache_key == "mine"
 
 
 async def test_it_works_inside_a_running_loop(agent: Any) -> None:
@@ -176,6 +198,21 @@ def test_an_extractor_can_be_written_and_read(agent: Any, caplog: pytest.LogCapt
     with pytest.raises(RuntimeError, match="unpickled without its runner; make it with model="):
         left(nodes("a"))
     assert caplog.records == []
+
+
+def test_numbers_stay_numbers_in_json() -> None:
+    """Ids and labels; the node's metadata would have texts in their place."""
+    stars = {"type": "choice", "instructions": "How many stars?", "criteria": {1: "bad", 2: None}}
+    extractor = LayaMetadataExtractor(model=ENGLISH, questions={7: stars, "x": {**stars, "criteria": [3, 2.5]}})
+    for read in (
+        LayaMetadataExtractor.from_json(extractor.to_json()),
+        LayaMetadataExtractor.from_dict(extractor.to_dict()),
+    ):
+        assert read.questions == extractor.questions and list(read.questions) == [7, "x"]
+        assert [type(label) for label in read.questions[7]["criteria"]] == [int, int]
+        assert read.to_json() == extractor.to_json()
+    plain = LayaMetadataExtractor(model=ENGLISH, questions=ALL)
+    assert plain.to_dict()["questions"] == ALL
 
 
 @pytest.mark.slow

@@ -131,6 +131,80 @@ def test_a_router_and_its_agent_show_once(agent: Any, recorded: Recording, count
     assert [name_of(span) for span in recorded.laya_spans] == ["LayaRouter.predict", "LayaAgent.predict"]
 
 
+@pytest.fixture
+def hooked(agent: Any) -> Iterator[Any]:
+    """The agent, hooked twice: each of its hooks hears of what it does for a Router."""
+    with agent.hooks_installed(LlamaIndexHook()), agent.hooks_installed(LlamaIndexHook()):
+        yield agent
+
+
+def router_of(agent: Any, **options: Any) -> Any:
+    """A hooked Router that asks the agent."""
+    router = laya.Router(default="english", hooks=LlamaIndexHook(), **options)
+    router.attach("english", agent)
+    return router
+
+
+TIMES = pytest.mark.parametrize("timing", [{}, {"hooks_timeout": 30.0}], ids=["untimed", "timed"])
+
+
+@TIMES
+def test_a_router_and_its_agent_show_once_in_any_thread(
+    hooked: Any, recorded: Recording, counter: TokenCountingHandler, timing: dict[str, Any]
+) -> None:
+    """With a timeout each hook has a thread of its own; a long state reaches the agent as its windows."""
+    router = router_of(hooked, **timing)
+    request = {"state": "b", "questions": QUESTIONS}
+    results = [router.predict("a", QUESTIONS), router.predict_long("many words " * 300, QUESTIONS)]
+    results += router.predict_batch([request, {**request, "max_len": 64}, request, {**request, "state": {"c": 1}}])
+    assert results[1]["usage"]["windows"] > 1
+    assert [name_of(span) for span in recorded.laya_spans] == ["LayaRouter.predict"] * 6
+    assert counter.total_llm_token_count == sum(result["usage"]["input_tokens"] for result in results)
+
+
+@TIMES
+@pytest.mark.parametrize("event", ["on_predict_start", "on_predict_end"])
+def test_what_a_hook_asks_during_a_routers_call_is_a_call_of_its_own(
+    hooked: Any, recorded: Recording, counter: TokenCountingHandler, timing: dict[str, Any], event: str
+) -> None:
+    """Though it asks the same agent the same questions; at the end even about the same state."""
+    asked: list[Any] = []
+
+    def ask_again(ctx: Any) -> None:
+        state = "something else" if event == "on_predict_start" else ctx.states[0]
+        asked.append(ctx.agent.predict(state, ctx.questions))
+
+    asked.append(router_of(hooked, **timing).predict("a", QUESTIONS, **{event: ask_again}))
+    assert len(asked) == 2
+    assert sorted(name_of(span) for span in recorded.laya_spans) == ["LayaAgent.predict", "LayaRouter.predict"]
+    assert counter.total_llm_token_count == sum(result["usage"]["input_tokens"] for result in asked)
+
+
+def test_an_agent_that_only_a_process_wide_hook_shows_is_shown_in_a_hook(
+    agent: Any, recorded: Recording, installed: LlamaIndexHook
+) -> None:
+    """Such a hook may never hear of what the agent does for the Router."""
+    router = laya.Router(default="english")
+    router.attach("english", agent)
+    router.predict("a", QUESTIONS, on_predict_start=lambda ctx: ctx.agent.predict("something else", QUESTIONS))
+    assert sorted(name_of(span) for span in recorded.laya_spans) == ["LayaAgent.predict", "LayaRouter.predict"]
+
+
+def test_a_routers_call_whose_end_was_not_heard_hides_nothing(agent: Any, recorded: Recording) -> None:
+    """An earlier hook's failing end keeps it from this one; the agent's next calls show all the same."""
+
+    def fail(ctx: Any) -> None:
+        raise RuntimeError("no end")
+
+    router = laya.Router(default="english", on_predict_end=fail)
+    router.attach("english", agent)
+    with pytest.raises(RuntimeError, match="no end") as kept:
+        router.predict("a", QUESTIONS, hooks=LlamaIndexHook())
+    agent.predict("a", QUESTIONS, hooks=LlamaIndexHook())
+    assert kept.value is not None
+    assert [name_of(span) for span in recorded.laya_spans] == ["LayaAgent.predict"]
+
+
 def test_a_routers_batch_is_a_call_for_each_request(
     router: Any, recorded: Recording, installed: LlamaIndexHook, counter: TokenCountingHandler
 ) -> None:

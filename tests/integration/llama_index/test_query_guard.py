@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 from typing import Any
 
 import pytest
@@ -104,6 +106,25 @@ def test_blocking_may_raise() -> None:
     with pytest.raises(QueryBlocked, match=r"blocked by urgent \(laya run run\)") as caught:
         guard(block_if={"urgent": True}, on_block="raise").query("secret words now")
     assert caught.value.blocked_by == ["urgent"] and "secret" not in str(caught.value)
+    for copied in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
+        assert (str(copied), copied.blocked_by, copied.run_id) == (str(caught.value), ["urgent"], "run")
+
+
+@pytest.mark.parametrize(
+    ("block_if", "blocked"), [(3, True), ([3, "none"], True), ({3}, True), (2, False), ([2], False)]
+)
+def test_a_label_may_be_a_number(block_if: Any, blocked: bool) -> None:
+    """Named as the question has it; its text is no label."""
+
+    class Three:
+        def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+            return {"answers": {"stars": {"type": "choice", "choice": 3}}, "run_id": "run"}
+
+    stars = {"stars": {"type": "choice", "instructions": "How many?", "criteria": [3, 2, "none"]}}
+    fields = {"runner": Three(), "questions": stars}
+    assert guard(**fields, block_if={"stars": block_if}).query("a").response.startswith("echo") is not blocked
+    with pytest.raises(ValidationError, match="one or some of 3, 2, none"):
+        guard(**fields, block_if={"stars": "3"})
 
 
 def test_a_query_is_rewritten_where_its_answers_say_so() -> None:

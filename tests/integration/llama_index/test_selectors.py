@@ -27,6 +27,7 @@ from laya_integrations.llama_index import (
     NoChoiceFits,
 )
 from tests.integration.conftest import CHECKPOINTS, load_quietly
+from tests.integration.llama_index.recorder import Recording, name_of
 
 QUERY = "My invoice is wrong, I want my money back"
 CHOICES = [
@@ -193,6 +194,15 @@ def test_none_is_an_option_that_may_lose(agent: Any, calls: Calls) -> None:
     assert [given["none of these"] for given in criteria] == ["no other option fits", "another topic"]
 
 
+def test_none_may_have_no_probability_at_all(agent: Any) -> None:
+    """It was an option all the same, so the best choice of the comparison needs no half; asked about alone it does."""
+    selector = LayaSingleSelector(runner=agent, none_choice=True, options=compared(0.4, 0.35, 0.25, none=0.0))
+    assert selector.select(CHOICES, QUERY).inds == [0]
+    alone = LayaSingleSelector(runner=agent, none_choice=True, compare_up_to=1, options=judged(0.4, 0.35, 0.25))
+    with pytest.raises(NoChoiceFits, match=r"'billing', has 0\.40"):
+        alone.select(CHOICES, QUERY)
+
+
 @pytest.mark.parametrize("number", [1, 80])
 def test_one_or_eighty_choices_take_one_call(agent: Any, calls: Calls, number: int) -> None:
     """Each choice gets a question of its own: a comparison of one says nothing, of eighty cuts them to nothing."""
@@ -254,6 +264,26 @@ def test_choices_that_say_the_same_are_said_to_be(agent: Any) -> None:
     result = LayaSingleSelector(runner=agent).select([ToolMetadata(name=None, description="a tool")] * 3, QUERY)
     assert result.ind == 0 and result.selections[0].confidence == max(result.probabilities)
     assert result.reason.endswith("no better than 2 others; the first is taken")
+
+
+def test_choices_that_say_the_same_do_not_split_their_probability(agent: Any, calls: Calls) -> None:
+    """However often the best one is listed, a worse one doesn't win; a choice with itself is not compared."""
+    billing, technical, sales = CHOICES
+    selector = LayaSingleSelector(runner=agent, options=compared(0.4, 0.35, 0.25))
+    result = selector.select([billing, billing, technical, billing, sales], QUERY)
+    assert result.ind == 0 and result.probabilities == [0.4, 0.4, 0.35, 0.4, 0.25]
+    assert result.reason.endswith("no better than 2 others; the first is taken")
+    one = LayaSingleSelector(runner=agent, options=CallOptions(hooks=calls)).select([billing] * 3, QUERY)
+    assert calls.seen == [([QUERY], ["select_0"])] and len(set(one.probabilities)) == 1
+
+
+def test_selecting_is_one_span_of_the_selectors(agent: Any, recorded: Recording) -> None:
+    """LlamaIndex's own for `_select`, with laya's call below; none for what the selector does inside."""
+    for selector in (LayaSingleSelector(runner=agent), LayaMultiSelector(runner=agent, threshold=0.0)):
+        selector.select(CHOICES, QUERY)
+        selector.select_many(CHOICES, [QUERY])
+    found = {name_of(span).split(".")[-1] for span in recorded.spans}
+    assert found == {"_select", "select_many", "predict"}
 
 
 @pytest.mark.parametrize("which", ["choices", "queries"])

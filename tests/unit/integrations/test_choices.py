@@ -24,11 +24,38 @@ def answered(answers: dict[str, Any], **result: Any) -> Decision:
 
 
 def test_every_choice_has_a_label_of_its_own() -> None:
-    """Who has no name, or shares it, is labelled by all that it says; equals get a number that is no other's label."""
+    """Who has no name, or shares it, is labelled by all that it says; where that is another's, it gets a number."""
     labels = choices(*NAMES).labels
     assert labels == ("search: no. 0", "no. 1", "search: no. 2", "no. 3", "no. 1 (3)", "no. 1 (2)")
-    twins = Choices.read([ToolMetadata(name="a", description="b")] * 3)
-    assert twins.labels == ("a: b", "a: b (2)", "a: b (3)")
+    alike = Choices.read(
+        [ToolMetadata(name=None, description="a: b"), *([ToolMetadata(name="a", description="b")] * 2)]
+    )
+    assert alike.labels == ("a: b", "a", "a")
+    doubled = [ToolMetadata(name="a", description=text) for text in ("b", "c")]
+    assert Choices.read([*doubled, ToolMetadata(description="a: b")]).labels == ("a: b", "a: c", "a: b (2)")
+
+
+def test_choices_that_say_the_same_are_asked_about_once() -> None:
+    """In either kind of question, and each gets the answer; a name that two share alone is still a name."""
+    a, b = ToolMetadata(name="a", description="x"), ToolMetadata(name="b", description="y")
+    read = Choices.read([a, b, a])
+    assert (len(read), read.distinct) == (3, 2)
+    assert read.compare("?", None)["select"]["criteria"] == {"a": "x", "b": "y"}
+    compared = read.compared(answered({"select": {"probabilities": {"a": 0.6, "b": 0.4}}}))
+    assert (compared.probabilities, compared.ranked()) == ([0.6, 0.4, 0.6], [0, 2, 1])
+    assert list(read.each("Fits?")) == ["select_0", "select_1"]
+    low = {"noul": 0.7, "low_confidence": True}
+    judged = read.judged(answered({"select_0": low, "select_1": {"noul": 0.2}}))
+    assert (judged.probabilities, judged.unsure) == ([0.7, 0.2, 0.7], {0, 2})
+
+
+def test_none_is_told_from_no_such_option() -> None:
+    """Its probability may round to 0, which is not the same as its not having been asked about."""
+    read = choices("a", "b")
+    given = {"a": 0.6, "b": 0.4}
+    assert read.compared(answered({"select": {"probabilities": given}})).none is None
+    assert read.compared(answered({"select": {"probabilities": {**given, "none of these": 0.0}}})).none == 0.0
+    assert read.judged(answered({"select_0": {"noul": 0.6}, "select_1": {"noul": 0.4}})).none is None
 
 
 @pytest.mark.parametrize("names", [NAMES, ["none of these", "none of these"], [None] * 80])
