@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from laya.hooks import HookRegistry, PredictContext
-from laya_integrations._options import REQUEST_OPTIONS, CallOptions
+from laya_integrations._options import REQUEST_OPTIONS, ROUTER_OPTIONS, CallOptions
 from laya_integrations._runners import OfflineHint
 
 Offload = Callable[..., Awaitable[Any]]
@@ -149,7 +149,7 @@ class Decisions:
             return [self.one(state) for state in states]
         with OfflineHint(self.runner):
             results = self.runner.predict_batch(*call.args, **call.options)
-        return call.decisions(_counted(results, states))
+        return call.decisions(self._counted(results, states))
 
     async def aone(
         self, state: Any, capture: RunCapture | None = None, *, offload: Offload = asyncio.to_thread
@@ -177,7 +177,17 @@ class Decisions:
             return decisions
         with OfflineHint(self.runner):
             results = await self.runner.apredict_batch(*call.args, **call.options)
-        return call.decisions(_counted(results, states))
+        return call.decisions(self._counted(results, states))
+
+    def _counted(self, results: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+        """One result a state; where a hook answered the whole call with a payload, its tokens count once."""
+        if len(results) == 1 < len(states) and isinstance(self.runner, HookRegistry):
+            payload = _checked(results[0])
+            others = {key: value for key, value in payload.items() if key != "usage"}
+            return [payload, *(dict(others) for _ in states[1:])]
+        if len(results) != len(states):
+            raise RuntimeError(f"the runner's predict_batch gave {len(results)} results for {len(states)} states")
+        return list(results)
 
     def _call_for_one(self, state: Any, capture: RunCapture | None) -> _Call:
         options = self.options.given()
@@ -202,6 +212,11 @@ class Decisions:
         """A call with the capture as the last callables: nothing changes the results after it."""
         capture = RunCapture() if capture is None else capture
         if isinstance(self.runner, HookRegistry):
+            if not isinstance(self.runner, RequestsRunner) and (wrong := ROUTER_OPTIONS & options.keys()):
+                raise TypeError(
+                    f"the option {min(wrong)!r} chooses among a Router's checkpoints, and this runner, "
+                    f"{type(self.runner).__name__}, is one; leave it out, or pass a Router"
+                )
             options["on_predict_start"] = [*_callables(options.get("on_predict_start")), capture.started]
             options["on_predict_end"] = [*_callables(options.get("on_predict_end")), capture.ended]
         return _Call(args, options, capture, one_call_for_all)
@@ -286,9 +301,3 @@ def _checked(result: Any) -> Mapping[str, Any]:
             "check the runner, or the hook that skipped the call"
         )
     return result
-
-
-def _counted(results: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-    if len(results) != len(states):
-        raise RuntimeError(f"the runner's predict_batch gave {len(results)} results for {len(states)} states")
-    return list(results)

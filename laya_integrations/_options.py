@@ -60,3 +60,5 @@ OPTION_NAMES = frozenset(_OPTION_ORDER)
 
 REQUEST_OPTIONS = ("model", "task", "lang", "lang_guess", "max_len", "head_max_len")
 """Options that belong to each request of a Router's batch; the others belong to the call."""
+ROUTER_OPTIONS = frozenset(("model", "task", "lang_guess"))
+"""Options that only a Router takes."""

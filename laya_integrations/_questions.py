@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
+_TYPES = ("choice", "score", "noul")
+
 
 @runtime_checkable
 class QuestionObject(Protocol):
@@ -17,7 +19,8 @@ def lower_questions(questions: Any) -> Any:
     """Turn every accepted form of questions into laya's question dicts; plain dicts stay the same object.
 
     Forms: dicts, objects with `to_question()`, and, where the laya runtime has `laya.questions`, its question
-    models, a pydantic model class or a JSON schema.
+    models, a pydantic model class or a JSON schema. Raises TypeError for anything else, and ValueError for a type of
+    question that laya doesn't have.
     """
     if isinstance(questions, Mapping):
         if any(isinstance(question, QuestionObject) for question in questions.values()):
@@ -26,6 +29,7 @@ def lower_questions(questions: Any) -> Any:
                 for question_id, question in questions.items()
             }
         if all(isinstance(question, Mapping) for question in questions.values()):
+            _check_types(questions)
             return questions
     try:
         from laya.questions import lower_questions as lower
@@ -34,7 +38,16 @@ def lower_questions(questions: Any) -> Any:
     lowered = lower(questions)
     if not all(isinstance(question, Mapping) for question in lowered.values()):
         raise TypeError(f"{_refusal(lowered)}; write a dict or a question object")
+    _check_types(lowered)
     return lowered
+
+
+def _check_types(questions: Mapping[Any, Mapping[str, Any]]) -> None:
+    for question_id, question in questions.items():
+        if question.get("type") not in _TYPES:
+            raise ValueError(
+                f"question {question_id!r} has the type {question.get('type')!r}; use {' or '.join(_TYPES)}"
+            )
 
 
 def _refusal(questions: Any) -> str:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Collection
+from typing import Any
+
 try:
     from langchain.agents.middleware import (
         AgentMiddleware,
@@ -27,4 +31,17 @@ __all__ = [
     "Runtime",
     "hook_config",
     "interrupt",
+    "warn_of_unknown_tools",
 ]
+
+
+def warn_of_unknown_tools(argument: str, names: Collection[str], request: ModelRequest[Any]) -> None:
+    """Warn of names that an argument gives and no tool of the request has: misspelt, they would do nothing."""
+    known = {tool.get("name") if isinstance(tool, dict) else tool.name for tool in request.tools}
+    if unknown := sorted(set(names) - known):
+        found = ", ".join(sorted(str(name) for name in known if name)) or "none"
+        warnings.warn(
+            f"{argument} names {unknown[0]!r}, which the agent has no tool for; its tools are: {found}",
+            RuntimeWarning,
+            stacklevel=3,
+        )

@@ -98,10 +98,11 @@ class GuardedCall:
             if isinstance(answer, Exception) and steers_graph(answer):
                 raise answer
         verdicts = [self.rule.verdict(answer) for answer in found]
-        passed = [verdict.failure for verdict in verdicts if verdict.failure is not None and not verdict.flagged]
-        if passed:
-            # The type alone: an error's text may repeat what was judged.
-            logger.warning("laya: a guardrail let %d unjudged parts pass (%s)", len(passed), passed[0])
+        for flagged, outcome in ((False, "let %d unjudged parts pass (%s)"), (True, "stopped %d unjudged parts (%s)")):
+            failures = [v.failure for v in verdicts if v.failure is not None and v.flagged is flagged]
+            if failures:
+                # The type alone: an error's text may repeat what was judged.
+                logger.warning(f"laya: a guardrail {outcome}", len(failures), failures[0])
         return verdicts
 
 

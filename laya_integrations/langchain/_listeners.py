@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any
 
 import langchain_core
-from langchain_core.callbacks import CallbackManager
+from langchain_core.callbacks import CallbackManager, manager
 from langchain_core.globals import get_debug
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tracers import context as tracing
@@ -34,7 +35,9 @@ def has_listeners(config: RunnableConfig) -> bool:
 
 def _is_silent(registered: _Registered) -> bool:
     """Whether LangChain adds no callbacks here: by its tracers, by its debug switch, or by what others registered."""
-    # Instrumentation adds its handler to any manager that is made.
+    # Instrumentation replaces what makes the callbacks, or adds its handler to any manager that is made.
+    if not _is_own(vars(CallbackManager).get("configure")) or not _is_own(getattr(manager, "_configure", None)):
+        return False
     if CallbackManager(handlers=[]).handlers or get_debug():
         return False
     if tracing.tracing_v2_callback_var.get() is not None or tracing_is_enabled():
@@ -42,3 +45,9 @@ def _is_silent(registered: _Registered) -> bool:
     if any(map(env_var_is_set, _ENVIRONMENT)):
         return False
     return all(var.get() is None and not (env and env_var_is_set(env)) for var, _, _, env in registered)
+
+
+def _is_own(function: Any) -> bool:
+    """Whether LangChain itself defined it; a wrapper takes over its name and module, but not its globals."""
+    function = getattr(function, "__func__", function)
+    return isinstance(function, FunctionType) and function.__globals__ is vars(manager)

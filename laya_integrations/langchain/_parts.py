@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, RemoveM
 from langchain_core.prompt_values import ChatPromptValue, PromptValue, StringPromptValue
 
 from laya_integrations.langchain.messages import state_of
+from laya_integrations.langchain.runnables import LayaMessage
 from laya_integrations.langchain.verdicts import VERDICT_KEY
 
 Item = Any
@@ -162,6 +163,8 @@ def _replaced_message(message: BaseMessage, text: str, answered_calls: frozenset
             update["tool_call_chunks"] = []
     if isinstance(message, ToolMessage):
         update["artifact"] = None
+    if isinstance(message, LayaMessage):
+        update["result"] = {}
     return message.model_copy(update=update)
 
 

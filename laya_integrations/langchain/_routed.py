@@ -12,7 +12,9 @@ from langchain_core.runnables.config import get_executor_for_config
 from langchain_core.runnables.utils import gather_with_concurrency
 
 from laya_integrations.langchain._groups import Group, grouped, in_order
+from laya_integrations.langchain._interrupts import steers_graph
 from laya_integrations.langchain._routes import RoutingRule, Taken
+from laya_integrations.langchain._traced import reraise_interruption
 from laya_integrations.langchain.decision_model import LayaDecisionModel
 
 
@@ -104,12 +106,16 @@ class RoutedCall:
             return response
         try:
             return self.rule.take(response)
-        except ValueError as error:
+        except Exception as error:
+            if steers_graph(error):
+                raise
             return error
 
     def _outputs(
         self, ways: list[Taken | Exception], groups: list[tuple[Runnable[Any, Any], Group]], found: list[list[Any]]
     ) -> list[Any]:
+        for items in found:
+            reraise_interruption(items)
         followed = in_order([group for _, group in groups], found, len(ways))
         return [self._output(*item) for item in zip(ways, followed, strict=True)]
 

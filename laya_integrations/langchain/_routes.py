@@ -47,8 +47,11 @@ class RoutingRule:
 
     def take(self, response: LayaClassifierResponse) -> Taken:
         """What to do after this response; a ValueError where no label is sure enough and nothing else is given."""
-        answer = response.choices[QUESTION]
-        assert isinstance(answer, LayaChoiceAnswer)
+        answer = response.answers.get(QUESTION)
+        if not isinstance(answer, LayaChoiceAnswer):
+            raise ValueError(
+                f"the result has no choice {QUESTION!r}, which was asked; check the runner, or the hook that answered"
+            )
         if self._is_sure(answer):
             return Taken(answer.choice, self._branch(answer.choice), response)
         if self.fallback is None:

@@ -19,7 +19,8 @@ from langchain_core.runnables.config import (
 )
 
 from laya_integrations._decisions import Decision, Decisions, RunCapture
-from laya_integrations.langchain._covered import Covering, hook_contexts
+from laya_integrations.langchain._covered import Covering, hook_contexts, uncover
+from laya_integrations.langchain._interrupts import steers_graph
 from laya_integrations.langchain._listeners import has_listeners
 from laya_integrations.langchain.callbacks import record_decision, record_run_id, with_provider
 from laya_integrations.langchain.messages import state_of
@@ -49,6 +50,7 @@ class TracedCall(Generic[Output]):
         # Nobody listens: opening and closing a run would cost more than all the rest here.
         context = copy_context()
         context.run(var_child_runnable_config.set, _without_run(config))
+        context.run(uncover)
         return context.run(self._unobserved, input)
 
     async def ainvoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
@@ -56,22 +58,27 @@ class TracedCall(Generic[Output]):
         config = with_provider(ensure_config(config))
         return await runnable._acall_with_config(self._aone, input, config, run_type="llm")
 
-    def batch(self, runnable: Runnable[Any, Output], inputs: list[Any], config: Any) -> list[Output]:
-        """Inputs in a run each; one laya call per `max_concurrency` inputs, or one for all."""
+    def batch(self, runnable: Runnable[Any, Output], inputs: list[Any], config: Any, given: Any = None) -> list[Output]:
+        """Inputs in a run each; one laya call per `max_concurrency` inputs, or one for all.
+
+        `given` is the config that the caller gave, where `config` is a list made of it.
+        """
         outputs: list[Output] = []
         for states, configs in _chunks(inputs, config):
-            many = partial(self._many, _shared_config(configs, config))
+            many = partial(self._many, _shared_config(configs, given or config))
             outputs += runnable._batch_with_config(
                 many, states, configs, return_exceptions=self.one_by_one, run_type="llm"
             )
             reraise_interruption(outputs)
         return outputs
 
-    async def abatch(self, runnable: Runnable[Any, Output], inputs: list[Any], config: Any) -> list[Output]:
+    async def abatch(
+        self, runnable: Runnable[Any, Output], inputs: list[Any], config: Any, given: Any = None
+    ) -> list[Output]:
         """`batch`, off the event loop."""
         outputs: list[Output] = []
         for states, configs in _chunks(inputs, config):
-            many = partial(self._amany, _shared_config(configs, config))
+            many = partial(self._amany, _shared_config(configs, given or config))
             outputs += await runnable._abatch_with_config(
                 many, states, configs, return_exceptions=self.one_by_one, run_type="llm"
             )
@@ -82,7 +89,7 @@ class TracedCall(Generic[Output]):
         return self._asked(self.prepare(), input, run_manager)
 
     def _unobserved(self, input: Any) -> Output:
-        # A hook that opens runs for bare laya calls finds no listener either; this call needs no mark for it.
+        # A hook that opens runs for bare laya calls finds no listener either; this call needs no cover for it.
         return self.output(self.prepare().one(self.read(input)))
 
     async def _aone(self, input: Any, run_manager: Any) -> Output:
@@ -175,10 +182,14 @@ class TracedCall(Generic[Output]):
         try:
             return _in_context(config, self._asked, decisions, input, run_manager)
         except Exception as error:
+            if steers_graph(error):
+                raise
             return error
 
     def _tries_singly(self, error: BaseException, inputs: list[Any]) -> bool:
-        return self.one_by_one and isinstance(error, Exception) and len(inputs) > 1
+        # An interrupt is about the whole batch: what a person answers must not be taken for an item's own.
+        fails = isinstance(error, Exception) and not steers_graph(error)
+        return self.one_by_one and fails and len(inputs) > 1
 
 
 # LangChain reads the signature on each call, which would cost as much as all of the tracing here.

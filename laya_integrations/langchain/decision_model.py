@@ -82,7 +82,10 @@ class LayaDecisionModel(RunnerFields, BaseDecisionModel):
     ) -> list[LayaClassifierResponse]:
         """Answer each request, in order; requests with equal questions share their passes."""
         groups = _groups(inputs, config)
-        found = [self._call(group.inputs[0], kwargs, return_exceptions).batch(self, *group.asked) for group in groups]
+        found = [
+            self._call(group.inputs[0], kwargs, return_exceptions).batch(self, *group.asked, given=config)
+            for group in groups
+        ]
         return in_order(groups, found, len(inputs))
 
     async def abatch(  # type: ignore[override]
@@ -96,7 +99,8 @@ class LayaDecisionModel(RunnerFields, BaseDecisionModel):
         """`batch`, off the event loop."""
         groups = _groups(inputs, config)
         found = [
-            await self._call(group.inputs[0], kwargs, return_exceptions).abatch(self, *group.asked) for group in groups
+            await self._call(group.inputs[0], kwargs, return_exceptions).abatch(self, *group.asked, given=config)
+            for group in groups
         ]
         return in_order(groups, found, len(inputs))
 

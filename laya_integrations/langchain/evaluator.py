@@ -105,7 +105,9 @@ class LayaEvaluator(RunEvaluator):
         return self._feedback(message, evaluator_run_id)
 
     def evaluate_runs(self, runs: Sequence[Run], examples: Sequence[Example | None]) -> list[EvaluationResults]:
-        """Feedback for each run, in order; one laya call for all."""
+        """Feedback for each run, in order; one laya call for all. Raises ValueError for another number of examples."""
+        if len(runs) != len(examples):
+            raise ValueError(f"examples has {len(examples)} entries for {len(runs)} runs; give one, or None, for each")
         states = [self._state(*item) for item in zip(runs, examples, strict=True) if not item[0].error]
         messages = iter(self._runnable.batch(states, _config()))
         return [self._failed() if run.error else self._feedback(next(messages)) for run in runs]

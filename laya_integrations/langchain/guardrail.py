@@ -124,7 +124,11 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
         return outputs
 
     def judge(self, items: list[Any], config: RunnableConfig | None = None, **kwargs: Any) -> list[GuardrailVerdict]:
-        """The verdict on each item (text, message, dict), in order and in shared passes; no verdict is an error."""
+        """The verdict on each item (text, message, dict), in order and in shared passes; no verdict is an error.
+
+        Raises TypeError for what is no list of items, such as one text.
+        """
+        _check_items(items)
         verdicts: list[GuardrailVerdict] = self._call_with_config(self._call(kwargs).judge, items, config)
         return verdicts
 
@@ -132,6 +136,7 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
         self, items: list[Any], config: RunnableConfig | None = None, **kwargs: Any
     ) -> list[GuardrailVerdict]:
         """`judge`, off the event loop."""
+        _check_items(items)
         verdicts: list[GuardrailVerdict] = await self._acall_with_config(self._call(kwargs).ajudge, items, config)
         return verdicts
 
@@ -167,6 +172,11 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
             # Flagged for want of an answer, perhaps: then what kept laya from it is the cause.
             error.__cause__ = judged.errors[0] if judged.errors else None
             return error
+
+
+def _check_items(items: Any) -> None:
+    if not isinstance(items, list | tuple):
+        raise TypeError(f"judge takes a list of items, got {type(items).__name__}; put a single item into a list")
 
 
 def _error(judged: Judged) -> GuardrailError:

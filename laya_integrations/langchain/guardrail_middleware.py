@@ -5,12 +5,20 @@ agent = create_agent(model, tools=[...], middleware=[LayaGuardrailMiddleware(run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Unpack
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 
-from laya_integrations.langchain._agents import AgentMiddleware, AgentState, Runtime, hook_config
+from laya_integrations.langchain._agents import (
+    AgentMiddleware,
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+    Runtime,
+    hook_config,
+    warn_of_unknown_tools,
+)
 from laya_integrations.langchain._parts import item_state, replaced
 from laya_integrations.langchain._reviews import Flagged, rejected
 from laya_integrations.langchain.guardrail import GuardrailOptions, LayaGuardrail
@@ -21,6 +29,8 @@ GuardAction = Literal["block", "ask", "allow"]
 """What to do about a violation: stop it, ask a person, or nothing; what is allowed is not judged."""
 
 _ACTIONS = ("block", "ask", "allow")
+_BLOCKED = "laya_guardrail_blocked"
+"""In the `response_metadata` of the message that stands for a blocked call."""
 
 Judged = list[tuple[Flagged, Any]]
 """What is judged, before its verdict is known, with its state."""
@@ -34,7 +44,9 @@ class LayaGuardrailMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     - `input`, before each model call: the messages after the model's last one (a user's turn, tool results),
       each by itself. Blocked: their text is replaced in the agent's state, so that no later turn reads it, and
-      the agent ends with `message`.
+      the agent ends with `message`. Earlier turns were judged when they came. Where the client sends the history
+      with each request, in place of a checkpointer, it may send what was blocked again, or a model's turn that
+      never was: `judge_history=True` judges every message that is not the model's, each time.
     - `output`, after each model call: what the model says. Blocked: `message` stands in its place, its tool
       calls are dropped, and the agent ends. A streamed answer has reached the user by then.
     - `tool_calls`: each call by `{"tool_call": {"name", "args"}, "request": the user's newest text}`. Blocked:
@@ -51,6 +63,7 @@ class LayaGuardrailMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         input: GuardAction = "block",
         output: GuardAction = "block",
         tool_calls: GuardAction | Mapping[str, GuardAction] = "block",
+        judge_history: bool = False,
         message: str = "I can't help with that.",
         name: str | None = None,
         **guardrail: Unpack[GuardrailOptions],
@@ -64,6 +77,9 @@ class LayaGuardrailMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             if isinstance(tool_calls, Mapping)
             else _checked("tool_calls", tool_calls)
         )
+        self._judge_history = judge_history
+        self._unchecked = frozenset(self._tool_calls) if isinstance(self._tool_calls, dict) else frozenset()
+        """Tools named in `tool_calls` that were not looked for yet."""
         self._message = message
         self._name = name or type(self).__name__
         self.guardrail = LayaGuardrail(**guardrail)
@@ -98,14 +114,32 @@ class LayaGuardrailMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         judged = self._outgoing(state)
         return self._released(state, judged, await self.guardrail.ajudge(_states(judged))) if judged else None
 
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Call the model; warns once of tools in `tool_calls` that the agent does not have."""
+        self._check_names(request)
+        return handler(request)
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """`wrap_model_call`, off the event loop."""
+        self._check_names(request)
+        return await handler(request)
+
+    def _check_names(self, request: ModelRequest[Any]) -> None:
+        named, self._unchecked = self._unchecked, frozenset()
+        warn_of_unknown_tools("tool_calls", named, request)
+
     def _incoming(self, state: AgentState[Any]) -> Judged:
         if self._input == "allow":
             return []
-        _, messages = _last_turn(state["messages"])
+        messages = state["messages"] if self._judge_history else _last_turn(state["messages"])[1]
         return [
             (_subject("input", {"text": message.text}, message, self._input), item_state(message))
             for message in messages
-            if not isinstance(message, SystemMessage) and not _is_own(message)
+            if not isinstance(message, SystemMessage | AIMessage) and not _is_own(message)
         ]
 
     def _admitted(self, judged: Judged, verdicts: Sequence[GuardrailVerdict]) -> dict[str, Any] | None:
@@ -190,7 +224,7 @@ def _request(messages: Sequence[BaseMessage]) -> str:
 
 def _is_own(message: BaseMessage) -> bool:
     """Whether it says that a call was blocked, which quotes the finding."""
-    return isinstance(message, ToolMessage) and VERDICT_KEY in message.response_metadata
+    return isinstance(message, ToolMessage) and message.status == "error" and _BLOCKED in message.response_metadata
 
 
 def _blocked_call(item: Flagged) -> ToolMessage:
@@ -200,5 +234,5 @@ def _blocked_call(item: Flagged) -> ToolMessage:
         name=item.name,
         tool_call_id=item.subject["id"],
         status="error",
-        response_metadata={VERDICT_KEY: item.verdict.model_dump()},
+        response_metadata={_BLOCKED: True, VERDICT_KEY: item.verdict.model_dump()},
     )

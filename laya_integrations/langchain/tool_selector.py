@@ -14,7 +14,13 @@ from langchain_core.decisions import ClassifierRequest
 from langchain_core.tools import BaseTool
 
 from laya_integrations._options import CallOptions
-from laya_integrations.langchain._agents import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+from laya_integrations.langchain._agents import (
+    AgentMiddleware,
+    AgentState,
+    ModelRequest,
+    ModelResponse,
+    warn_of_unknown_tools,
+)
 from laya_integrations.langchain._deadline import TimedDecisionModel
 from laya_integrations.langchain._interrupts import steers_graph
 from laya_integrations.langchain.decision_model import LayaDecisionModel
@@ -39,7 +45,8 @@ class LayaToolSelectorMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     `LayaToolSelectorMiddleware(runner=..., max_tools=4)`. Each tool is a question about the whole conversation
     (tool results too; laya cuts a long one at its oldest turns), and all are answered in one laya call. Tools
-    in `always_include`, the tool that `tool_choice` names and a provider's own tools stay and don't count.
+    in `always_include`, the tool that `tool_choice` names and a provider's own tools stay and don't count; a name
+    that no tool has is a warning.
     Where no more than `max_tools` are left to choose from, laya isn't asked; where it fails, or gives no answer
     within `timeout` seconds (loading the model counts), the model sees all tools.
     """
@@ -63,6 +70,8 @@ class LayaToolSelectorMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             raise ValueError(f"always_include must be a list of tool names, got the text {always_include!r}")
         self._max_tools = max_tools
         self._always_include = frozenset(always_include)
+        self._unchecked = self._always_include
+        """Tools named in `always_include` that were not looked for yet."""
         self._instructions = instructions
         self._timeout = timeout
         self._classifier = LayaDecisionModel(**runner)
@@ -92,6 +101,8 @@ class LayaToolSelectorMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return await handler(request)
 
     def _selection(self, request: ModelRequest[Any]) -> _Selection | None:
+        named, self._unchecked = self._unchecked, frozenset()
+        warn_of_unknown_tools("always_include", named, request)
         kept = self._always_include | _chosen(request.tool_choice)
         candidates = [tool for tool in request.tools if isinstance(tool, BaseTool) and tool.name not in kept]
         if len(candidates) <= self._max_tools:

@@ -67,12 +67,10 @@ class LayaTool(DecisionFields, BaseTool):
             raise ValueError(f"args_schema must have one field, state; got {', '.join(fields) or 'none'}")
         return args_schema
 
-    def _run(
-        self, state: Any, *, config: RunnableConfig, run_manager: CallbackManagerForToolRun | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def _run(self, state: Any, *, config: RunnableConfig, run_manager: CallbackManagerForToolRun | None = None) -> Any:
         runnable = self._runnable()
         try:
-            return _content_and_artifact(runnable.invoke(_read(state), _child(config, run_manager)))
+            return self._answer(runnable.invoke(_read(state), _child(config, run_manager)))
         except Exception as error:
             if steers_graph(error):
                 raise
@@ -80,14 +78,19 @@ class LayaTool(DecisionFields, BaseTool):
 
     async def _arun(
         self, state: Any, *, config: RunnableConfig, run_manager: AsyncCallbackManagerForToolRun | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    ) -> Any:
         runnable = self._runnable()
         try:
-            return _content_and_artifact(await runnable.ainvoke(_read(state), _child(config, run_manager)))
+            return self._answer(await runnable.ainvoke(_read(state), _child(config, run_manager)))
         except Exception as error:
             if steers_graph(error):
                 raise
             raise _failure(self.name, error) from error
+
+    def _answer(self, message: LayaMessage) -> Any:
+        """What `response_format` says a tool returns: the content alone, or with the artifact."""
+        content = str(message.content)
+        return content if self.response_format == "content" else (content, message.result)
 
     def _runnable(self) -> LayaRunnable:
         self._check_kept()
@@ -123,16 +126,12 @@ def _read(state: Any) -> Any:
         return state
     try:
         return json.loads(state)
-    except ValueError:
+    except (ValueError, RecursionError):
         return state
 
 
 def _child(config: RunnableConfig, run_manager: Any) -> RunnableConfig:
     return config if run_manager is None else patch_config(config, callbacks=run_manager.get_child())
-
-
-def _content_and_artifact(message: LayaMessage) -> tuple[str, dict[str, Any]]:
-    return str(message.content), message.result
 
 
 def _failure(name: str, error: Exception) -> ToolException:

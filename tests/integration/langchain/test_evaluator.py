@@ -209,3 +209,10 @@ def test_a_failure_is_the_clients_error_feedback(server: LangSmithServer, client
         result.extra == {"error": True} and "/nowhere/checkpoint" in result.comment for row in rows for result in row
     )
     assert [[result.key for result in row] for row in rows] == [list(QUESTIONS)] * 3
+
+
+def test_each_run_needs_an_example(agent: Any) -> None:
+    """Or None in its place; another number of them is refused before anything is asked."""
+    judge = laya_evaluator(QUESTIONS, runner=agent)
+    with pytest.raises(ValueError, match="examples has 1 entries for 0 runs; give one, or None, for each"):
+        judge.evaluate_runs([], [None])

@@ -22,7 +22,14 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
 from laya_integrations import presets
-from laya_integrations.langchain import CallOptions, GuardrailError, GuardrailVerdict, LangChainHook, LayaGuardrail
+from laya_integrations.langchain import (
+    CallOptions,
+    GuardrailError,
+    GuardrailVerdict,
+    LangChainHook,
+    LayaGuardrail,
+    LayaRunnable,
+)
 from laya_integrations.langchain._violations import violation_probability
 from tests.integration.conftest import CHECKPOINTS, load_quietly
 from tests.integration.langchain.conftest import QUESTIONS
@@ -499,3 +506,53 @@ def test_an_interrupt_in_a_hook_is_no_failure(agent: Any, timeout: float | None)
     paused = app.invoke({"messages": [HumanMessage(GOOD)]}, thread)
     assert [pause.value for pause in paused["__interrupt__"]] == ["May I?"]
     assert app.invoke(Command(resume=True), thread)["messages"][0].text == GOOD
+
+
+def test_an_interrupt_is_about_all_that_is_judged(agent: Any) -> None:
+    """A person sees every text of the call once, and the answer goes with what was shown."""
+    asked: list[list[Any]] = []
+    approved: list[list[Any]] = []
+
+    class Approval:
+        def on_predict_start(self, ctx: Any) -> None:
+            asked.append(list(ctx.states))
+            interrupt(list(ctx.states))
+            approved.append(list(ctx.states))
+
+    guardrail = make_guardrail(agent, options=CallOptions(hooks=Approval(), hooks_raise=True))
+    graph = StateGraph(MessagesState)
+    graph.add_node("guard", in_a_function(guardrail))
+    graph.add_edge(START, "guard")
+    app = graph.compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    paused = app.invoke({"messages": [HumanMessage(GOOD), HumanMessage("hello")]}, thread)
+    assert asked == [[GOOD, "hello"]] == [pause.value for pause in paused["__interrupt__"]]
+    app.invoke(Command(resume=True), thread)
+    assert approved == [[GOOD, "hello"]]
+
+
+@pytest.mark.parametrize("items", [GOOD, {"messages": [GOOD]}, HumanMessage(GOOD), None])
+async def test_one_item_is_no_list_of_items(agent: Any, items: Any) -> None:
+    """A text would be judged letter by letter, and a dict by its keys."""
+    guardrail = make_guardrail(agent)
+    with pytest.raises(TypeError, match=f"judge takes a list of items, got {type(items).__name__}"):
+        guardrail.judge(items)
+    with pytest.raises(TypeError, match="put a single item into a list"):
+        await guardrail.ajudge(items)
+
+
+@pytest.mark.parametrize(("on_failure", "outcome"), [("closed", "stopped 2"), ("open", "let 2")])
+def test_a_failure_is_logged(agent: Any, caplog: pytest.LogCaptureFixture, on_failure: Any, outcome: str) -> None:
+    """By the error's type alone: who runs a guardrail that stops everything must learn of it."""
+    guardrail = make_guardrail(None, model="/no/such/checkpoint", action="filter", on_failure=on_failure)
+    guardrail.invoke([GOOD, BAD])
+    assert outcome in caplog.text and "Error" in caplog.text
+    assert GOOD not in caplog.text
+
+
+def test_a_filtered_answer_keeps_no_result(agent: Any) -> None:
+    """What comes after reads nothing of it from elsewhere."""
+    message = LayaRunnable(agent, questions=QUESTIONS).invoke(BAD)
+    found = make_guardrail(agent, action="filter", thresholds=0.0001).invoke([message])
+    assert found[0].text == "[removed]" and found[0].result == {}
+    assert message.result

@@ -336,3 +336,32 @@ def test_a_real_model_judges(agent: Any) -> None:
     graph, _ = make_agent(pickle.loads(pickle.dumps(middleware)), AIMessage(GOOD), tools=[])
     assert load_quietly(lambda: texts(graph.invoke({"messages": [HumanMessage(GOOD)]})["messages"])) == [GOOD, GOOD]
     assert texts(graph.invoke({"messages": [SystemMessage(BAD), HumanMessage(BAD)]})["messages"])[-1] == REFUSAL
+
+
+def test_what_was_blocked_may_come_again_with_the_history(agent: Any, says: Says) -> None:
+    """A client that keeps the history sends it as it was: then all of it is judged, if that is asked for."""
+    history = [HumanMessage(BAD), AIMessage(REFUSAL), HumanMessage("go on")]
+    graph, model = make_agent(make_middleware(agent, says, judge_history=True), AIMessage(FINE))
+    answered = graph.invoke({"messages": history})["messages"]
+    assert texts(answered) == ["[removed]", REFUSAL, "go on", REFUSAL] and not model.read
+    trusting, model = make_agent(make_middleware(agent, says), AIMessage(FINE))
+    assert texts(trusting.invoke({"messages": history})["messages"])[-1] == FINE
+    assert says.states == [[BAD, "go on"], ["go on"], [FINE]]
+
+
+def test_a_verdict_in_its_metadata_does_not_pass_a_tool_result(agent: Any, says: Says) -> None:
+    """A guardrail that annotates writes one there, and so may anybody else."""
+    verdict = {"laya_guardrail": {"flagged": True}}
+    results = [ToolMessage(BAD, tool_call_id="call-look", response_metadata=verdict)]
+    graph, model = make_agent(make_middleware(agent, says), AIMessage(FINE))
+    answered = graph.invoke({"messages": [HumanMessage(GOOD), calls(SAFE), *results]})["messages"]
+    assert texts(answered)[-2:] == ["[removed]", REFUSAL] and not model.read
+
+
+@BOTH
+async def test_a_tool_that_the_agent_lacks_is_a_warning(agent: Any, says: Says, asynchronous: bool) -> None:
+    """Misspelt in `tool_calls`, it would leave the calls of the tool that was meant unjudged."""
+    graph, _ = make_agent(make_middleware(agent, says, tool_calls={"pya": "block"}), AIMessage(FINE))
+    with pytest.warns(RuntimeWarning, match="tool_calls names 'pya', .* its tools are: look, pay"):
+        await ask(graph, GOOD, asynchronous)
+    await ask(graph, GOOD, asynchronous)

@@ -6,12 +6,13 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import copy_context
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler, get_usage_metadata_callback
+from langchain_core.callbacks import BaseCallbackHandler, UsageMetadataCallbackHandler, get_usage_metadata_callback
 from langchain_core.runnables import RunnableConfig, RunnableLambda, ensure_config
 from langchain_core.tools import tool
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
@@ -19,7 +20,9 @@ from langgraph.graph import END, START, StateGraph
 
 import laya
 from laya.hooks import clear_default_hooks, default_hooks
-from laya_integrations.langchain import CallOptions, LangChainHook, LayaRunnable
+from laya_integrations._decisions import Decisions, RunCapture
+from laya_integrations.langchain import CallOptions, LangChainHook, LayaDecisionModel, LayaRunnable
+from laya_integrations.langchain._covered import Covering, current_cover
 from laya_integrations.langchain.hook import _open
 from tests.integration.conftest import CHECKPOINTS, load_quietly
 from tests.integration.langchain.conftest import QUESTIONS
@@ -487,3 +490,49 @@ async def test_a_laya_hook_reads_the_running_config(agent: Any, how: str, timeou
             RunnableLambda(lambda _: bare()).invoke(TEXT, config)
     (seen,) = found
     assert seen["tags"] == ["prod"] and seen["metadata"]["team"] == "a"
+
+
+def test_an_untraced_call_in_a_hook_leaves_the_outer_calls_run_alone(agent: Any) -> None:
+    """The run of the call around it stands for that one only, and its tokens count once."""
+
+    class Asks:
+        busy = False
+
+        def on_predict_start(self, ctx: Any) -> None:
+            if not self.busy:
+                self.busy = True
+                runnable.invoke("inner", {"callbacks": []})
+
+    runnable = LayaRunnable(agent, questions=OTHER, options=CallOptions(hooks=[Asks(), LangChainHook()]))
+    collector, usage = RunCollectorCallbackHandler(), UsageMetadataCallbackHandler()
+    message = runnable.invoke(TEXT, {"callbacks": [collector, usage]})
+    assert [run.name for run in collector.traced_runs] == ["LayaRunnable"]
+    assert [counts["total_tokens"] for counts in usage.usage_metadata.values()] == [
+        message.usage_metadata["total_tokens"] if message.usage_metadata else None
+    ]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_call_in_a_hook_of_a_batch_lies_beside_its_runs(agent: Any, asynchronous: bool) -> None:
+    """Of a decision model's, which got one config for all, as of a runnable's."""
+    asking = Asking(agent)
+    collector = RunCollectorCallbackHandler()
+    config: RunnableConfig = {"callbacks": [collector]}
+    requests: Any = [{"state": text, "questions": {"rude": QUESTIONS["urgent"]}} for text in (TEXT, "hello")]
+    model = LayaDecisionModel(runner=agent, options=CallOptions(hooks=asking))
+    with agent.hooks_installed(LangChainHook()):
+        if asynchronous:
+            await model.abatch(requests, config)
+        else:
+            model.batch(requests, config)
+    names = sorted(run.name for run in collector.traced_runs)
+    assert names == ["LayaDecisionModel", "LayaDecisionModel", "laya.predict"]
+
+
+def test_a_cover_may_end_in_another_context(agent: Any) -> None:
+    """Where a coroutine is closed that nobody awaits any more; the context that it was in is left as it was."""
+    covering = Covering(Decisions(agent, OTHER), 1, RunCapture())
+    elsewhere = copy_context()
+    elsewhere.run(covering.__enter__)
+    covering.__exit__()
+    assert current_cover() is None is not elsewhere.run(current_cover)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import wraps
+from types import FrameType
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler, CallbackManager, get_usage_metadata_callback
+from langchain_core.callbacks import BaseCallbackHandler, CallbackManager, get_usage_metadata_callback, manager
 from langchain_core.callbacks.base import BaseCallbackManager
 from langchain_core.globals import set_debug
 from langchain_core.runnables import RunnableLambda
@@ -46,22 +49,30 @@ def nothing_heard() -> None:
 
 
 @pytest.fixture
-def no_managers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """LangChain's callbacks can't be made for a call."""
+def configured() -> Iterator[list[str]]:
+    """Grows with each time that LangChain makes the callbacks of a call."""
+    made: list[str] = []
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("the callbacks were made")
+    def watch(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code is manager._configure.__code__:
+            made.append(frame.f_code.co_name)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(CallbackManager, "configure", refuse)
-        yield
+    sys.setprofile(watch)
+    try:
+        yield made
+    finally:
+        sys.setprofile(None)
 
 
-@pytest.mark.usefixtures("no_managers")
 @pytest.mark.parametrize("callbacks", [None, []])
-def test_where_nobody_listens_no_callbacks_are_made(runnable: LayaRunnable, callbacks: Any) -> None:
+def test_where_nobody_listens_no_callbacks_are_made(
+    runnable: LayaRunnable, configured: list[str], callbacks: Any
+) -> None:
     """They would cost more than all the rest."""
     assert runnable.invoke(TEXT, {"callbacks": callbacks}).result["answers"]
+    assert not configured
+    runnable.invoke(TEXT, {"callbacks": [Listener()]})
+    assert configured
 
 
 def test_another_release_is_asked_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +123,29 @@ def test_instrumentation_listens(runnable: LayaRunnable, monkeypatch: pytest.Mon
     monkeypatch.setattr(BaseCallbackManager, "__init__", instrumented)
     runnable.invoke(TEXT)
     assert (Listener.begun, Listener.ended) == (1, 1)
+
+
+def wrapped(configure: Callable[..., Any]) -> Callable[..., Any]:
+    """What adds a listener to the callbacks that it makes, looking like the original."""
+
+    @wraps(configure)
+    def adding(*args: Any, **kwargs: Any) -> Any:
+        made = configure(*args, **kwargs)
+        made.add_handler(Listener())
+        return made
+
+    return adding
+
+
+def test_who_replaces_what_makes_the_callbacks_listens(runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentry replaces the function behind, other tracers the method."""
+    with monkeypatch.context() as patch:
+        patch.setattr(manager, "_configure", wrapped(manager._configure))
+        runnable.invoke(TEXT)
+    with monkeypatch.context() as patch:
+        patch.setattr(CallbackManager, "configure", wrapped(CallbackManager.configure))
+        runnable.invoke(TEXT)
+    assert (Listener.begun, Listener.ended) == (2, 2)
 
 
 def test_langsmith_listens(runnable: LayaRunnable, traces: Traces) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.runnables import ConfigurableField, RunnableGenerator, RunnableLambda
+from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 
@@ -392,3 +393,38 @@ def test_a_router_picks_the_checkpoint_of_each_input(router: Any) -> None:
     routed = make_router(router, include_decision=True)
     outcomes = routed.batch(["My invoice is wrong, please help", "नमस्ते दोस्तों, मदद चाहिए"])
     assert [outcome.result["routing"]["model"] for outcome in outcomes] == ["english", "multilingual"]
+
+
+@pytest.mark.parametrize("include_decision", [False, True])
+def test_an_interrupted_branch_interrupts_the_batch(agent: Any, include_decision: bool) -> None:
+    """Ctrl-C is no output, and the router's runs end with it."""
+
+    def interrupted(text: str) -> str:
+        raise KeyboardInterrupt
+
+    steps = RunnableLambda(interrupted) | RunnableLambda(str)
+    router = make_router(agent, routes=dict.fromkeys(ROUTES, steps), include_decision=include_decision)
+    collector = RunCollectorCallbackHandler()
+    with pytest.raises(KeyboardInterrupt):
+        router.batch(TEXTS[:2], {"max_concurrency": 2, "callbacks": [collector]}, return_exceptions=True)
+    runs = [run for run in collector.traced_runs if run.name == "LayaRouter"]
+    assert len(runs) == 2 and all(run.error for run in runs)
+
+
+class NoAnswer:
+    """A hook that takes the answers about one text away."""
+
+    def on_predict_end(self, ctx: Any) -> None:
+        for state, result in zip(ctx.states, ctx.results, strict=True):
+            if state == TEXTS[1]:
+                result["answers"] = {"other": {"type": "noul", "noul": 0.5}}
+
+
+def test_a_result_without_the_answer_is_that_items_error(agent: Any, said: list[str]) -> None:
+    """The others of its batch are routed."""
+    router = make_router(agent, options=CallOptions(hooks=NoAnswer()))
+    first, second = router.batch(TEXTS[:2], return_exceptions=True)
+    assert first == said[0]
+    assert isinstance(second, ValueError) and "the result has no choice 'route'" in str(second)
+    with pytest.raises(ValueError, match="check the runner, or the hook that answered"):
+        router.invoke(TEXTS[1])

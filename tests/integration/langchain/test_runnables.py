@@ -380,3 +380,24 @@ def test_the_schemas_are_json(runnable: LayaRunnable) -> None:
     assert kinds == ["string", "object", "array"]
     assert "result" in runnable.get_output_jsonschema()["properties"]
     assert "LayaRunnable" in (runnable | AnswerParser(Ticket)).get_graph().draw_mermaid()
+
+
+def test_a_payload_for_a_whole_batch_answers_each_state(agent: Any) -> None:
+    """A hook may skip the call with one result; its tokens count once."""
+
+    def skip(ctx: Any) -> None:
+        answers = {"urgent": {"type": "noul", "noul": 0.9}}
+        ctx.skip({"model": "cache", "answers": answers, "usage": {"input_tokens": 7, "output_tokens": 0}})
+
+    runnable = LayaRunnable(agent, questions={"urgent": QUESTIONS["urgent"]})
+    first, second = runnable.batch(["a", "b"], on_predict_start=skip)
+    assert first.content == second.content == '{"urgent":true}'
+    assert first.usage_metadata is not None and first.usage_metadata["input_tokens"] == 7
+    assert second.usage_metadata is None
+
+
+def test_an_option_that_chooses_a_checkpoint_needs_a_router(agent: Any) -> None:
+    """The error says what to leave out."""
+    runnable = LayaRunnable(agent, questions=QUESTIONS)
+    with pytest.raises(TypeError, match=r"'model' chooses among a Router's checkpoints, and this runner, .*, is one"):
+        runnable.bind(model="english").invoke("hello")

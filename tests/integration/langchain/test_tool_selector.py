@@ -82,13 +82,22 @@ async def test_some_tools_stay_beside_the_selected(agent: Any, asynchronous: boo
     """`always_include` and a provider's own tools don't count, and are not asked about."""
     calls = Calls()
     own = {"type": "web_search", "name": "web_search"}
-    fields = {"always_include": ["weather", "absent"], "tools": [*TOOLS, own], "options": CallOptions(hooks=calls)}
+    fields = {"always_include": ["weather", "web_search"], "tools": [*TOOLS, own], "options": CallOptions(hooks=calls)}
     graph, model = make_agent(agent, max_tools=2, **fields)
     await ask(graph, asynchronous)
     others = [name for name in NAMES if name != "weather"]
     kept = {"weather", *best(agent, 2, others)}
     assert model.tools == [[*(name for name in NAMES if name in kept), "web_search"]]
     assert len(calls.questions[0]) == len(others)
+
+
+@BOTH
+async def test_a_name_that_no_tool_has_is_a_warning(agent: Any, asynchronous: bool) -> None:
+    """Once: the tool that was meant would be missing without a word."""
+    graph, _ = make_agent(agent, max_tools=2, always_include=["wheather"])
+    with pytest.warns(RuntimeWarning, match="always_include names 'wheather', .* tools are: invoice, .*weather"):
+        await ask(graph, asynchronous)
+    await ask(graph, asynchronous)
 
 
 @BOTH

@@ -120,7 +120,7 @@ def test_bad_arguments_are_refused(agent: Any, args: dict[str, Any]) -> None:
 
 async def test_a_failure_is_an_error_message(agent: Any) -> None:
     """The model reads what went wrong; `handle_tool_error=False` raises it."""
-    bad = {"a": {"type": "unknown", "instructions": "?"}}
+    bad = {"a": {"type": "choice", "instructions": "?", "criteria": []}}
     message = make_tool(agent, questions=bad).invoke(call(state=TEXT))
     assert message.status == "error" and "triage could not decide" in message.content
     assert (await make_tool(agent, questions=bad).ainvoke(call(state=TEXT))).content == message.content
@@ -170,7 +170,7 @@ def test_an_agent_survives_bad_arguments(agent: Any, args: dict[str, Any]) -> No
 
 def test_an_agent_survives_a_failing_tool(agent: Any, traces: Traces) -> None:
     """laya's error closes its run, and the model reads the message."""
-    tool = make_tool(agent, questions={"a": {"type": "unknown", "instructions": "?"}})
+    tool = make_tool(agent, questions={"a": {"type": "choice", "instructions": "?", "criteria": []}})
     graph = create_agent(ScriptedModel(tool="triage", args={"state": TEXT}), tools=[tool])
     *_, tool_message, last = graph.invoke({"messages": [HumanMessage("hi")]})["messages"]
     assert tool_message.status == "error" and "triage could not decide" in last.text
@@ -240,3 +240,24 @@ def test_streamed_messages_hold_no_classifier_json(agent: Any) -> None:
     streamed = [message for message, _ in graph.stream(asked, stream_mode="messages")]
     assert {message.type for message in streamed} == {"ai", "tool"}
     assert not any(isinstance(message, LayaMessage) for message in streamed)
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_tool_may_give_its_content_alone(agent: Any, asynchronous: bool) -> None:
+    """As `response_format` says: the same text, and no artifact."""
+    whole, alone = make_tool(agent), make_tool(agent, response_format="content")
+    asked = call(state=TEXT)
+    found = await alone.ainvoke(asked) if asynchronous else alone.invoke(asked)
+    assert (found.content, found.artifact) == (whole.invoke(asked).content, None)
+    assert alone.invoke({"state": TEXT}) == found.content
+
+
+def test_text_that_only_looks_like_json_is_text(agent: Any) -> None:
+    """Also where it opens more brackets than a parser takes."""
+    assert make_tool(agent).invoke(call(state="[" * 50_000)).status == "success"
+
+
+def test_a_type_of_question_that_laya_lacks_is_refused(agent: Any) -> None:
+    """When the tool is made: no model could mend it."""
+    with pytest.raises(ValidationError, match="question 'late' has the type 'nuol'; use choice or score or noul"):
+        make_tool(agent, questions={"late": {"type": "nuol", "instructions": "Is it late?"}})
