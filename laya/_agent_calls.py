@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
+from inspect import Parameter, signature
 from typing import Any, Protocol, runtime_checkable
 
 from laya._base_agent import BaseAgent
@@ -34,7 +35,7 @@ def system_one(agent: Any, states: list[Any], questions: Any, budgets: Budgets, 
     call = next((call for call in calls if callable(call)), None)
     if call is None:
         return predict_batch(agent, states, questions, budgets, lang, batch_size=None)
-    options = _given(max_len=budgets[0], head_max_len=budgets[1], lang=lang)
+    options = _options(call, lang, max_len=budgets[0], head_max_len=budgets[1])
     return [_inner(call, state, questions, **options) for state in states]
 
 
@@ -50,7 +51,7 @@ def predict_batch(
     """Ask about all states in one call, where the agent has batches."""
     if not callable(getattr(agent, "predict_batch", None)):
         return system_one(agent, states, questions, budgets, lang)
-    options = _given(batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1], lang=lang)
+    options = _options(agent.predict_batch, lang, batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1])
     return _one_each(_inner(agent.predict_batch, states, questions, **options), states, agent)
 
 
@@ -58,7 +59,7 @@ async def apredict(
     agent: AsyncAgent, states: list[Any], questions: Any, budgets: Budgets, lang: str | None, *, context: Context
 ) -> list[Any]:
     """`system_one`, awaited in the context of the Router's call."""
-    options = _given(max_len=budgets[0], head_max_len=budgets[1], lang=lang)
+    options = _options(agent.apredict, lang, max_len=budgets[0], head_max_len=budgets[1])
     return [await _ainner(context, agent.apredict, state, questions, **options) for state in states]
 
 
@@ -73,7 +74,7 @@ async def apredict_batch(
     context: Context,
 ) -> list[Any]:
     """`predict_batch`, awaited in the context of the Router's call."""
-    options = _given(batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1], lang=lang)
+    options = _options(agent.apredict_batch, lang, batch_size=batch_size, max_len=budgets[0], head_max_len=budgets[1])
     results = await _ainner(context, agent.apredict_batch, states, questions, **options)
     return _one_each(results, states, agent)
 
@@ -88,7 +89,7 @@ def predict_long(
     scan: Mapping[str, Any],
 ) -> list[Any]:
     """Scan each state in windows; `scan` are the keyword arguments of that."""
-    options = _given(**scan, lang=lang, max_len=budgets[0], head_max_len=budgets[1])
+    options = _options(agent.predict_long, lang, **scan, max_len=budgets[0], head_max_len=budgets[1])
     options["aggregate"] = scan["aggregate"]  # there None is a mistake, not a default
     return [_inner(agent.predict_long, state, questions, **options) for state in states]
 
@@ -117,10 +118,26 @@ def _one_each(given: Any, states: list[Any], agent: Any) -> list[Any]:
 
 
 def language_of(agent: Any, lang: str | None) -> str | None:
-    """The language where the agent has temperatures for it; elsewhere it would only split what can share a pass."""
-    has_own = lang is not None and isinstance(agent, BaseAgent) and agent.temperatures(lang) is not None
-    return language_key(lang) if has_own else None
+    """The language of a call to this agent: None where it makes no difference and would only split a shared pass.
+
+    It does for an agent of laya's that has temperatures for it; what it does for another one, nobody here knows.
+    """
+    if lang is None or not isinstance(agent, BaseAgent):
+        return lang
+    return language_key(lang) if agent.temperatures(lang) is not None else None
 
 
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _options(call: Callable[..., Any], lang: str | None, **options: Any) -> dict[str, Any]:
+    """The options that were given, with `lang` for a call that takes it: a caller may have meant it for routing."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if lang is not None and _takes_lang(call):
+        given["lang"] = lang
+    return given
+
+
+def _takes_lang(call: Callable[..., Any]) -> bool:
+    try:
+        parameters = signature(call).parameters
+    except (TypeError, ValueError):  # a callable that doesn't tell
+        return True
+    return "lang" in parameters or any(one.kind is Parameter.VAR_KEYWORD for one in parameters.values())

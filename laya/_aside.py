@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
+from laya._forks import in_forked_child
+
 T = TypeVar("T")
 
 _THREADS = min(32, (os.cpu_count() or 1) + 4)
@@ -41,7 +43,7 @@ class Aside:
         return await self._run(function, skippable=True)
 
     async def surely(self, function: Callable[[], T]) -> T:
-        """Run `function`, also for a task that is cancelled meanwhile."""
+        """Run `function`, also for a task that is cancelled meanwhile, and here where no thread can be started."""
         return await self._run(function, skippable=False)
 
     def check(self) -> None:
@@ -50,8 +52,7 @@ class Aside:
             raise asyncio.CancelledError
 
     async def _run(self, function: Callable[[], T], skippable: bool) -> T:
-        submit = _in_new_thread if self._nested else _pool.submit
-        future = submit(partial(self.context.run, _outcome, function, self._turn))
+        future = self._submit(partial(self.context.run, _outcome, function, self._turn), skippable)
         ended = asyncio.wrap_future(future)
         interrupted: asyncio.CancelledError | None = None
         while not ended.done():
@@ -69,6 +70,16 @@ class Aside:
             return ended.result().value
         finally:
             del failure, interrupted, ended  # a traceback holds this frame; without the cycle both go at once
+
+    def _submit(self, part: Callable[[], T], skippable: bool) -> Future[T]:
+        try:
+            return (_in_new_thread if self._nested else _pool.submit)(part)
+        except RuntimeError:  # the process ends, or has too many threads
+            if skippable:
+                raise
+            here: Future[T] = Future()
+            _serve(here, part)
+            return here
 
 
 class _Turn:
@@ -142,7 +153,14 @@ class _Pool:
         with self._making:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="laya-async")
-            return self._executor.submit(function)
+            future: Future[T] = Future()
+            try:
+                self._executor.submit(_serve, future, function)
+            except BaseException as error:
+                # The executor queues the part before it starts a thread: another one may run it now, or later.
+                if future.cancel() or not isinstance(error, Exception):
+                    raise
+            return future
 
     def forget(self) -> None:
         """Start anew at the next use: a forked child has the pool but not its threads."""
@@ -151,20 +169,19 @@ class _Pool:
 
 def _in_new_thread(function: Callable[[], T]) -> Future[T]:
     future: Future[T] = Future()
-
-    def serve() -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=serve, name="laya-async-nested").start()
+    threading.Thread(target=_serve, args=(future, function), name="laya-async-nested").start()
     return future
+
+
+def _serve(future: Future[T], function: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
 
 
 _turn: ContextVar[_Turn | None] = ContextVar("laya_aside_turn", default=None)
 _pool = _Pool()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.forget)
+in_forked_child(_pool.forget)

@@ -11,6 +11,7 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
+from laya._forks import in_forked_child
 from laya._pipeline.confidence import ConfidenceGate
 from laya.hooks import HookRegistry, PredictContext, aggregate_usage, compose_hooks, dispatch, normalise_hooks
 from laya.hooks._dispatch import check_timeout
@@ -167,13 +168,17 @@ class HookedRuntime(HookRegistry):
         self.hooks_raise = True if installed.hooks_raise is None else bool(installed.hooks_raise)
         self.hooks_concurrent = hooks_concurrent
         self.hooks_timeout = installed.timeout()
-        self._hook_lock = RLock()
+        self._renew_locks()
+        in_forked_child(self._renew_locks)
 
     def __reduce__(self) -> Any:
         raise TypeError(
             f"{type(self).__name__} can't be pickled or copied: it holds a model, hooks and locks; share it between "
             "threads, and load one in each process"
         )
+
+    def _renew_locks(self) -> None:
+        self._hook_lock = RLock()
 
     def _lifecycle(self, call: CallHooks, min_confidence: Any = None) -> Lifecycle:
         """Check a call's hook arguments and take its snapshot of the hooks."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import atexit
 import copy
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from numbers import Real
 from typing import Any, Protocol
 from weakref import WeakSet
 
+from laya._forks import in_forked_child
+from laya._numbers import as_float
 from laya.errors import LayaError, OptionError
 
 _IDLE_S = 0.25
@@ -31,8 +31,11 @@ class Rows(Protocol):
         """Whether all rows have been through a pass."""
 
 
-RunTogether = Callable[[Sequence[Any]], Iterator[None]]
-"""Runs the rows of several calls; yields whenever some of them may have been answered."""
+RunTogether = Callable[[Sequence[Any]], Iterator[tuple[Sequence[Any], Exception] | None]]
+"""Runs the rows of several calls; yields after each pass, when some of them may have been answered.
+
+For a pass that failed it yields the calls with rows in it and the error, and goes on with the next.
+"""
 
 
 class SharedPasses:
@@ -50,14 +53,15 @@ class SharedPasses:
         self.window_s = window_s
         self._run = run
         self._full_tokens = full_tokens
-        self.forget()
+        self._renew()
+        in_forked_child(self._renew)
         _living.add(self)
 
     def join(self, rows: Rows) -> Future[None]:
         """Have `rows` computed; the future ends when they are answered, or with the error of their pass.
 
-        Cancelling it takes the rows out, unless their pass has begun. If a pass fails, each of its calls gets an
-        exception instance of its own.
+        Cancelling it takes the rows out, unless their pass has begun. If a pass fails, each call with rows in it gets
+        an exception instance of its own; the others go on.
         """
         ticket = _Ticket(rows)
         with self._changed:
@@ -77,7 +81,7 @@ class SharedPasses:
         if worker is not None and worker.is_alive():
             worker.join()
 
-    def forget(self) -> None:
+    def _renew(self) -> None:
         """Start anew: a forked child has neither the thread nor those who wait."""
         self._changed = threading.Condition(threading.Lock())
         self._waiting: list[_Ticket] = []
@@ -126,14 +130,19 @@ class SharedPasses:
     def _run_group(self, group: list[_Ticket]) -> None:
         open_tickets = [ticket for ticket in group if ticket.done.set_running_or_notify_cancel()]
         try:
-            for _ in self._run([ticket.rows for ticket in open_tickets]):
+            for failure in self._run([ticket.rows for ticket in open_tickets]):
+                failed = []
                 still_open = []
                 for ticket in open_tickets:
                     if ticket.rows.answered:
                         ticket.done.set_result(None)
+                    elif failure is not None and any(rows is ticket.rows for rows in failure[0]):
+                        failed.append(ticket)
                     else:
                         still_open.append(ticket)
                 open_tickets = still_open
+                if failure is not None:
+                    _fail(failed, failure[1])
         except BaseException as error:
             _fail(open_tickets, error)
 
@@ -153,12 +162,12 @@ def parse_window(batch_window_ms: Any) -> float | None:
     """A `batch_window_ms` argument in seconds, or `OptionError` (a `ValueError`)."""
     if batch_window_ms is None:
         return None
-    if not isinstance(batch_window_ms, bool) and isinstance(batch_window_ms, Real):
-        seconds = float(batch_window_ms) / 1000
-        if 0 <= seconds <= threading.TIMEOUT_MAX:
-            return seconds
+    number = as_float(batch_window_ms)
+    if number is not None and 0 <= number / 1000 <= threading.TIMEOUT_MAX:
+        return number / 1000
+    got = f"{batch_window_ms!r:.80}" if number is None else repr(number)
     raise OptionError(
-        f"batch_window_ms must be a number of milliseconds from 0 on, or None, got {batch_window_ms!r:.80}",
+        f"batch_window_ms must be a number of milliseconds from 0 on, or None, got {got}",
         option="batch_window_ms",
     )
 
@@ -183,11 +192,6 @@ def _instance_of(error: BaseException) -> BaseException:
 _living: WeakSet[SharedPasses] = WeakSet()
 
 
-def _after_fork() -> None:
-    for shared in list(_living):
-        shared.forget()
-
-
 def _at_exit() -> None:
     """A thread that is stopped inside a pass, by the end of the interpreter, would take the process down with it."""
     for shared in list(_living):
@@ -195,5 +199,3 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -87,7 +88,6 @@ class Router(HookedRuntime):
         self._default = self._catalog.resolve_name(default)
         self._lang_guess = lang_guess
         self._auto_task_detection = auto_task_detection
-        self._attaching = Lock()
         self._agent_options = {"device": device, "token": token, **(agent_options or {})}
         self._residency = Residency(self._build, max_loaded)
         if preload:
@@ -332,6 +332,10 @@ class Router(HookedRuntime):
             f"default={self._default!r}, hooks={len(self.hooks)})"
         )
 
+    def _renew_locks(self) -> None:
+        super()._renew_locks()
+        self._attaching = Lock()
+
     def _build(self, name: str) -> Any:
         source = self._catalog.source(name)
         if source is ATTACHED:
@@ -362,11 +366,12 @@ class Router(HookedRuntime):
         about = partial(PredictContext, [], {}, run_id, router=self)
         events = [("on_evict", about(model=name)) for name in evicted]
         events += [("on_load", about(model=name, agent=agent)) for name, agent in built.items()]
-        first: Exception | None = None
+        first: BaseException | None = None
         for event, ctx in events:
             try:
                 lifecycle.emit(event, ctx)
-            except Exception as error:
+            # As in `dispatch`, a cancelled task in a hook is that hook's failure.
+            except (Exception, asyncio.CancelledError) as error:
                 first = first or error
         if first is not None:
             raise first
@@ -439,7 +444,7 @@ class Router(HookedRuntime):
             lifecycle.fail([routing], error)
             raise
         ctx = self._context(request, decision, routing.run_id, decision["model"], agent)
-        inference = RoutedInference.of([ctx], {ctx: request.lang}, predict, ask)
+        inference = RoutedInference.of([ctx], {ctx: language_of(agent, request.lang)}, predict, ask)
         return Prepared(lifecycle, inference.starting(), inference)
 
     def _route_all(self, requests: Any, lang: str | None, lifecycle: Lifecycle) -> list[_Routed]:

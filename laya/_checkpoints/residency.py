@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any
 
+from laya._forks import in_forked_child
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -29,7 +31,7 @@ class _Build:
     done: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Residency:
     """At most `limit` agents by name. Safe to call from many threads; builds run outside the lock.
 
@@ -42,6 +44,9 @@ class Residency:
     _agents: OrderedDict[str, Any] = field(default_factory=OrderedDict)
     _builds: dict[str, _Build] = field(default_factory=dict)
     _changed: Condition = field(default_factory=Condition)
+
+    def __post_init__(self) -> None:
+        in_forked_child(self._renew)
 
     @property
     def names(self) -> list[str]:
@@ -107,10 +112,16 @@ class Residency:
             with self._changed:
                 if loaded is not None:
                     build.agent = loaded.agent
-                del self._builds[name]
+                if self._builds.get(name) is build:  # not so where the build itself has forked
+                    del self._builds[name]
                 build.done = True
                 self._changed.notify_all()
         return loaded
+
+    def _renew(self) -> None:
+        """Forget, in a forked child, the builds under way: their threads aren't there."""
+        self._changed = Condition()
+        self._builds = {}
 
     def _register(self, name: str, agent: Any) -> Loaded:
         if name in self._agents:  # put there while this was built: the caller's own agent stays

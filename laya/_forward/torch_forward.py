@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from threading import Lock
 from typing import Any
-from weakref import WeakSet
 
 import numpy as np
 import torch
@@ -13,6 +11,7 @@ from numpy.typing import NDArray
 
 from laya._checkpoints.config import CheckpointConfig, load_encoder_config
 from laya._checkpoints.source import CheckpointFiles
+from laya._forks import in_forked_child
 from laya._forward import rope
 from laya._forward.device import Precision, choose_precision, pass_cost
 from laya._forward.load import build_network, load_weights
@@ -42,8 +41,7 @@ class TorchForward:
         self.cost: PassCost = pass_cost(device, packed)
         self._call: Any = self._packed() if packed else torch.compile(network, dynamic=True) if compile else network
         self._lock = Lock()
-        self._forked = False
-        _living.add(self)
+        in_forked_child(self._renew)
 
     @classmethod
     def load(
@@ -61,18 +59,16 @@ class TorchForward:
 
     def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Option logits `[n, K]` and action logits `[n, A]`, as F32 arrays."""
-        if self._forked:
-            torch.set_num_threads(1)
-            self._forked = False
         inputs = [torch.from_numpy(array).to(self.device) for array in batch]
         with self._lock, torch.inference_mode(), self._autocast():
             logits, act_logits = self._call(*inputs)
             return logits.float().cpu().numpy(), act_logits.float().cpu().numpy()
 
-    def after_fork(self) -> None:
+    def _renew(self) -> None:
         """Make ready in a forked child; a pass of the parent may have held the lock."""
         self._lock = Lock()
-        self._forked = True
+        # Only in the thread that forked does this let go of the pool that stayed behind.
+        torch.set_num_threads(1)
 
     def _packed(self) -> PackedNetwork:
         with torch.inference_mode():
@@ -81,18 +77,6 @@ class TorchForward:
     def _autocast(self) -> torch.autocast:
         dtype = self.precision.autocast
         return torch.autocast(self.device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
-
-
-_living: WeakSet[TorchForward] = WeakSet()
-
-
-def _after_fork() -> None:
-    for forward in list(_living):
-        forward.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _max_positions(encoder: torch.nn.Module) -> int | None:

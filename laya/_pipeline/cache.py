@@ -7,6 +7,8 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Generic, TypeVar
 
+from laya._forks import in_forked_child
+
 Value = TypeVar("Value")
 
 
@@ -16,7 +18,8 @@ class BoundedCache(Generic[Value]):
     def __init__(self, size: int) -> None:
         self._size = size
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
-        self._lock = Lock()
+        self._renew_lock()
+        in_forked_child(self._renew_lock)
 
     def get(self, key: Hashable) -> Value | None:
         """The value of a key, which is now the most recently used; None if there is none."""
@@ -33,3 +36,6 @@ class BoundedCache(Generic[Value]):
             self._values.move_to_end(key)
             while len(self._values) > self._size:
                 self._values.popitem(last=False)
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()

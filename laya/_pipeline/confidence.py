@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 from laya._checkpoints.config import KINDS, bucket
+from laya._numbers import as_float
 from laya._pipeline.calibration import BUCKETS
 from laya.errors import OptionError
 
@@ -90,10 +90,13 @@ def _confidence(answer: Mapping[str, Any]) -> float | None:
         value = answer.get("confidence")
     if value is None:
         return None
-    return math.nan if isinstance(value, bool) or not isinstance(value, Real) else float(value)
+    number = as_float(value)
+    return math.nan if number is None or math.isinf(number) else number
 
 
 def _threshold(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
-        raise OptionError(f"{name} must be a number from 0 to 1, got {value!r}", option="min_confidence")
-    return float(value)
+    number = as_float(value)
+    if number is None or not 0.0 <= number <= 1.0:
+        got = f"{value!r:.80}" if number is None else repr(number)
+        raise OptionError(f"{name} must be a number from 0 to 1, got {got}", option="min_confidence")
+    return number

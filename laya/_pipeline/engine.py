@@ -145,14 +145,22 @@ class Engine:
         work = self._encode(first, asked)
         return CallRows(work, sum(row_length(item, head) for item in work for head in range(len(asked.heads))))
 
-    def run_together(self, calls: Sequence[CallRows]) -> Iterator[None]:
+    def run_together(self, calls: Sequence[CallRows]) -> Iterator[tuple[list[CallRows], Exception] | None]:
         """Run the rows of several calls as one set; yields after each pass, when calls may have been `answered`.
 
-        First come, first served: sorted by length, a long row would wait behind short ones that came after it.
+        A pass that fails yields the calls with rows in it and its error; the next ones run all the same. First come,
+        first served: sorted by length, a long row would wait behind short ones that came after it.
         """
         for rows in self._plan([item for call in calls for item in call.states], BatchOptions(), in_turn=True):
+            yield self._attempt(rows, calls)
+
+    def _attempt(self, rows: Sequence[Row], calls: Sequence[CallRows]) -> tuple[list[CallRows], Exception] | None:
+        try:
             self._run(rows)
-            yield
+        except Exception as error:
+            states = {id(item) for item, _ in rows}
+            return [call for call in calls if any(id(item) in states for item in call.states)], error
+        return None
 
     def _ask(
         self,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
+from laya._numbers import as_float
 from laya._pipeline.rows import RESULT_MODEL
 from laya.errors import OptionError
 
@@ -98,13 +100,18 @@ def merge_windows(results: Sequence[dict[str, Any]], windows: Sequence[Window] |
     """One result from the results of several texts of one state.
 
     noul takes the text with the highest P(true), choice and score the one with the highest
-    `answer_confidence` (the first of equals). With `windows` given, each answer names its window.
+    `answer_confidence` (the first of equals), of those that have the answer: a hook's payload may lack it.
+    With `windows` given, each answer names its window.
     """
+    given: dict[Hashable, list[tuple[int, Mapping[str, Any]]]] = {}
+    for index, result in enumerate(results):
+        for qid, answer in (result.get("answers") or {}).items():
+            if isinstance(answer, Mapping):
+                given.setdefault(qid, []).append((index, answer))
     answers: dict[Hashable, Any] = {}
-    for qid in results[0].get("answers", {}):
-        given = [result["answers"][qid] for result in results]
-        index = max(range(len(given)), key=lambda i: _strength(given[i]))
-        answers[qid] = dict(given[index])
+    for qid, candidates in given.items():
+        index, answer = max(candidates, key=lambda candidate: _strength(candidate[1]))
+        answers[qid] = dict(answer)
         if windows is not None:
             answers[qid]["window"] = {
                 "index": index,
@@ -116,8 +123,10 @@ def merge_windows(results: Sequence[dict[str, Any]], windows: Sequence[Window] |
     return {"model": results[0].get("model", RESULT_MODEL), "answers": answers, "usage": usage}
 
 
-def _strength(answer: dict[str, Any]) -> float:
-    return float(answer["noul"] if answer.get("type") == "noul" else answer.get("answer_confidence", 0.0))
+def _strength(answer: Mapping[str, Any]) -> float:
+    strength = as_float(answer.get("noul" if answer.get("type") == "noul" else "answer_confidence", 0.0))
+    # A payload may say anything: what isn't a number is below every number.
+    return -math.inf if strength is None or not math.isfinite(strength) else strength
 
 
 def merge_usage(usages: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future
@@ -12,7 +11,9 @@ from contextvars import ContextVar, copy_context
 from inspect import isawaitable
 from typing import Any, TypeVar
 
+from laya._forks import in_forked_child
 from laya.errors import HookError, OptionError
+from laya.hooks._turns import in_turn
 
 T = TypeVar("T")
 
@@ -26,7 +27,8 @@ def run_coroutine_sync(coro: Awaitable[T], loop: asyncio.AbstractEventLoop | Non
     Args:
         coro: A coroutine or any other awaitable. It sees the caller's contextvars.
         loop: The loop to run it on, in another thread. Without one it runs by `asyncio.run`, or on a
-            background loop where this thread's own loop is running.
+            background loop where this thread's own loop is running. A hook that runs alone
+            (`hooks_concurrent=False`) gets a loop of its own there.
 
     Raises:
         ValueError: `loop` isn't running, or waits for this call, so that it would never get to `coro`.
@@ -45,9 +47,12 @@ def run_coroutine_sync(coro: Awaitable[T], loop: asyncio.AbstractEventLoop | Non
             return _run_on(loop, coro)
         if own is None:
             return _run_here(coro)
-        if _is_blocked(_background.loop):
+        # Whoever occupies the background loop may wait for the lock that is held here.
+        if in_turn() or _is_blocked(_background.loop):
             return _run_in_new_thread(coro)
-        return _run_on(_background.start(), coro)
+        with _closing(coro):
+            background = _background.start()
+        return _run_on(background, coro)
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -98,9 +103,19 @@ def _check_loop(loop: asyncio.AbstractEventLoop, coro: Awaitable[Any]) -> None:
         problem = "is not running; start it in another thread first, or leave loop out"
     else:
         return
-    if isinstance(coro, Coroutine):
-        coro.close()
-    raise OptionError(f"loop {problem}", option="loop")
+    with _closing(coro):
+        raise OptionError(f"loop {problem}", option="loop")
+
+
+@contextmanager
+def _closing(coro: Awaitable[Any]) -> Iterator[None]:
+    """Close a coroutine that won't run because the block failed."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(coro, Coroutine):
+            coro.close()
+        raise
 
 
 def _as_coroutine(awaitable: Awaitable[T]) -> Coroutine[Any, Any, T]:
@@ -148,7 +163,8 @@ def _run_in_new_thread(coro: Awaitable[T]) -> T:
         except BaseException as error:
             future.set_exception(error)
 
-    _start_daemon(copy_context().run, serve, name="laya-hook-coroutine")
+    with _closing(coro):
+        _start_daemon(copy_context().run, serve, name="laya-hook-coroutine")
     return future.result()
 
 
@@ -163,8 +179,13 @@ class _BackgroundLoop:
         """Return the loop, started."""
         with self._starting:
             if self.loop is None:
-                self.loop = asyncio.new_event_loop()
-                _start_daemon(self.loop.run_forever, name="laya-hook-loop")
+                loop = asyncio.new_event_loop()
+                try:
+                    _start_daemon(loop.run_forever, name="laya-hook-loop")
+                except Exception:  # the process has too many threads; the next use tries again
+                    loop.close()
+                    raise
+                self.loop = loop
             return self.loop
 
     def forget(self) -> None:
@@ -173,8 +194,7 @@ class _BackgroundLoop:
 
 
 _background = _BackgroundLoop()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_background.forget)
+in_forked_child(_background.forget)
 
 
 def _start_daemon(target: Callable[..., object], *args: object, name: str) -> None:

@@ -7,26 +7,19 @@ import logging
 import math
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from inspect import isawaitable
-from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
+from laya._numbers import as_float
 from laya.errors import HookTimeoutError, OptionError
 from laya.hooks._context import HOOK_EVENTS, PredictContext
 from laya.hooks._coroutines import blocking, run_coroutine_sync, running_loop
 from laya.hooks._hook import hook_name
+from laya.hooks._turns import Lock, TurnTimeout, take_turn
 
 logger = logging.getLogger("laya.hooks")
-
-
-class Lock(Protocol):
-    """Describe what serialises hook calls: a `threading.RLock`."""
-
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool: ...
-    def release(self) -> None: ...
 
 
 def dispatch(
@@ -48,7 +41,8 @@ def dispatch(
         ctx: The context of the call.
         raise_errors: Raise the first failure. Otherwise a failing hook becomes a `RuntimeWarning` and the
             next one runs; only what isn't an `Exception`, such as `KeyboardInterrupt`, still gets out.
-        lock: Held for each hook call. A hook may dispatch again under the same lock.
+        lock: Held for each hook call. A hook may dispatch again under the same lock; what it dispatches at once, from
+            several threads, runs one after the other as well.
         timeout: Seconds for each hook. The hook then runs in a thread, in a copy of the caller's
             contextvars: it sees what the caller set, and the caller doesn't see what it sets.
 
@@ -68,7 +62,7 @@ def dispatch(
             if timeout is not None:
                 _TimedCall(method, ctx, lock, timeout, f"{hook_name(hook)}.{event}").run()
             elif lock is not None:
-                with _turn(lock):
+                with take_turn(lock):
                     _call(method, ctx)
             else:
                 _call(method, ctx)
@@ -81,16 +75,10 @@ def dispatch(
 
 def check_timeout(timeout: object, option: str = "timeout") -> float:
     """Return `timeout` as seconds, or refuse what isn't a positive finite number."""
-    if not isinstance(timeout, bool) and isinstance(timeout, Real):
-        try:
-            seconds = float(timeout)
-        except OverflowError:
-            seconds = math.inf
-        if 0 < seconds < math.inf:
-            return min(seconds, threading.TIMEOUT_MAX)
-        got = repr(seconds)
-    else:
-        got = type(timeout).__name__
+    seconds = as_float(timeout)
+    if seconds is not None and 0 < seconds < math.inf:
+        return min(seconds, threading.TIMEOUT_MAX)
+    got = type(timeout).__name__ if seconds is None else repr(seconds)
     raise OptionError(f"{option} must be a positive finite number of seconds, got {got}", option=option)
 
 
@@ -98,46 +86,6 @@ def _call(method: Callable[[PredictContext], Any], ctx: PredictContext) -> None:
     outcome = method(ctx)
     if outcome is not None and isawaitable(outcome):
         run_coroutine_sync(outcome)
-
-
-class _Turn:
-    """A hook call that holds `lock` while `active`."""
-
-    __slots__ = ("active", "lock")
-
-    def __init__(self, lock: Lock) -> None:
-        self.lock = lock
-        self.active = True
-
-
-_turns: ContextVar[tuple[_Turn, ...]] = ContextVar("laya_hook_turns", default=())
-
-
-@contextmanager
-def _turn(lock: Lock | None, wait_s: float = -1) -> Iterator[None]:
-    """Hold `lock`, unless a hook call that this one is part of holds it already.
-
-    The lock itself is re-entrant for a thread only. A hook's own call may come from another one, its
-    timeout's or a loop's, and the contextvars follow it there.
-    """
-    if lock is None or any(turn.lock is lock and turn.active for turn in _turns.get()):
-        yield
-        return
-    if not lock.acquire(timeout=wait_s):
-        raise _TurnTimeout
-    turn = _Turn(lock)
-    token = _turns.set((*_turns.get(), turn))
-    try:
-        yield
-    finally:
-        # What the hook left running keeps its copy of the context, and must wait for its turn from now on.
-        turn.active = False
-        _turns.reset(token)
-        lock.release()
-
-
-class _TurnTimeout(Exception):
-    """The lock did not come free in time."""
 
 
 class _TimedCall:
@@ -169,7 +117,7 @@ class _TimedCall:
             self.began.wait()
             if not self.ended.wait(self.timeout):
                 raise self._timeout_error("took longer than")
-        if isinstance(self.error, _TurnTimeout):
+        if isinstance(self.error, TurnTimeout):
             raise self._timeout_error("did not run: another hook call held the lock for")
         try:
             if self.error is not None:
@@ -179,7 +127,7 @@ class _TimedCall:
 
     def _serve(self) -> None:
         try:
-            with _turn(self.lock, self.timeout):
+            with take_turn(self.lock, self.timeout):
                 self.began.set()
                 _call(self.method, self.ctx)
         except BaseException as error:

@@ -7,10 +7,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Self
 
+from laya._forks import in_forked_child
 from laya.hooks._hook import HookArg, PredictHookArg, normalise_hooks
 
 _changing = threading.Lock()
 """Held for each change of any registry; changes are rare and short."""
+
+
+def _renew_lock() -> None:
+    global _changing  # noqa: PLW0603 - one lock for the process
+    _changing = threading.Lock()
+
+
+in_forked_child(_renew_lock)
 
 
 class _Installed:

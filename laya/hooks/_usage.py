@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
+
+from laya._numbers import as_float
 
 COUNTERS = ("input_tokens", "output_tokens")
 """The numbers of a usage block that add up over results."""
@@ -34,6 +36,7 @@ def _usage_blocks(results: Any) -> Iterable[Mapping[str, Any]]:
 
 def _count(value: object) -> int:
     """Return a finite number as an int, and zero for anything else."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+    number = as_float(value)
+    if number is None or not math.isfinite(number):
         return 0
-    return int(value) if isinstance(value, Integral) else int(float(value))
+    return int(value) if isinstance(value, Integral) else int(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import shutil
 import subprocess
@@ -76,6 +77,31 @@ def test_a_forked_child_predicts(checkpoints: Path) -> None:
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_forked_child_computes_in_any_thread_first(checkpoints: Path) -> None:
+    """The thread that forked lets go of the compute threads that stayed behind, whoever has the first pass."""
+    script = f"""
+        import os, signal, sys, threading, torch, laya
+        torch.set_num_threads(2)
+        agent = laya.load({str(checkpoints / "english")!r}, device="cpu")
+        work = lambda: agent.predict_batch(["word " * 200] * 8, {QUESTIONS!r}, batch_size=8)
+        work()
+        torch.relu(torch.randn(2000, 2000))
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(30)
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+            work()
+            os._exit(0)
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, env=environment)
     assert done.returncode == 0, done.stderr
 
 

@@ -50,10 +50,12 @@ def test_only_the_forward_pass_and_the_agents_know_torch(folder: str) -> None:
     assert _uses_of(folder, ("torch", "onnxruntime"), may_be_missing=True) == []
 
 
-def test_hooks_import_only_errors_from_laya() -> None:
+def test_hooks_import_only_what_imports_nothing() -> None:
     """Hooks can be read and tested on their own."""
-    others = [use for use in _uses_of("laya/hooks", ("laya",)) if not _within(use.name, ("laya.hooks", "laya.errors"))]
-    assert others == []
+    known = ("laya.hooks", "laya.errors", "laya._forks", "laya._numbers")
+    assert [use for use in _uses_of("laya/hooks", ("laya",)) if not _within(use.name, known)] == []
+    alone = [ROOT / "laya" / f"{name}.py" for name in ("errors", "_forks", "_numbers")]
+    assert [use for file in alone for use in _uses(file) if _within(use.name, ("laya",))] == []
 
 
 def test_routing_knows_neither_models_nor_residency() -> None:

@@ -132,6 +132,24 @@ def test_a_failure_reaches_each_call_as_its_own_instance() -> None:
     assert len({id(one) for one in found}) == 3
 
 
+def test_a_failed_pass_fails_the_calls_with_rows_in_it_alone() -> None:
+    """Those that were answered before, or are in later passes, go on; each that failed has an error of its own."""
+    error = ValueError("pass")
+
+    def run(calls: Sequence[Rows]) -> Iterator[tuple[Sequence[Rows], Exception] | None]:
+        for index, rows in enumerate(calls):
+            if index == 1:
+                yield calls[1:3], error
+            else:
+                rows.left = 0
+                yield None
+
+    shared = SharedPasses(run, LONG_S, full_tokens=5)
+    found = [future.exception(10) for future in [shared.join(Rows()) for _ in range(5)]]
+    assert [type(one) for one in found] == [type(None), ValueError, ValueError, type(None), type(None)]
+    assert found[1] is not found[2]
+
+
 def test_a_lone_call_gets_the_error_itself() -> None:
     """There is nobody to share it with."""
     error = ValueError("pass")
@@ -270,7 +288,9 @@ def test_a_window_is_a_number_of_milliseconds(given: Any, seconds: float | None)
     assert parse_window(given) == seconds
 
 
-@pytest.mark.parametrize("given", [-1, True, float("nan"), float("inf"), "5", [5]], ids=repr)
+@pytest.mark.parametrize(
+    "given", [-1, True, float("nan"), float("inf"), "5", [5], pytest.param(10**400, id="huge")], ids=repr
+)
 def test_any_other_window_is_refused(given: Any) -> None:
     """By the argument's name."""
     with pytest.raises(OptionError, match="batch_window_ms"):

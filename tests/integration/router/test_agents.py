@@ -181,3 +181,50 @@ def test_an_attached_agent_that_has_left_must_be_attached_again() -> None:
     router.attach("MINE", agent)
     assert router.load("mine") is agent
     assert router.loaded == ["mine"]
+
+
+class Wrapped:
+    """A foreign agent that hands everything on."""
+
+    def __init__(self, inner: Agent) -> None:
+        self.inner = inner
+
+    def system_one(self, *args: Any, **options: Any) -> Any:
+        """Ask about one."""
+        return self.inner.system_one(*args, **options)
+
+    def predict_batch(self, *args: Any, **options: Any) -> Any:
+        """Ask about many."""
+        return self.inner.predict_batch(*args, **options)
+
+
+async def test_a_language_means_the_same_in_every_call(checkpoints: Path) -> None:
+    """Alone, in a batch and awaited, with an agent of ours and with one that hands everything on."""
+    temperatures = {"de": {"temperature": [5.0, 5.0, 5.0], "temperature_by_options": {}}}
+    agent = Agent(checkpoints / "english", device="cpu", lang_temperatures=temperatures)
+    router = Router()
+    router.attach("bare", agent)
+    router.attach("wrapped", Wrapped(agent))
+    confidences = []
+    for name in ("bare", "wrapped"):
+        request = {"state": STATE, "questions": URGENT, "model": name, "lang": "de"}
+        results = [router.predict(**request), *router.predict_batch([request, {**request, "lang": "fr"}])]
+        results += [await router.apredict(**request), *await router.apredict_batch([request])]
+        confidences.append([result["answers"]["urgent"]["answer_confidence"] for result in results])
+    german, batched, french, *awaited = confidences[0]
+    assert german != french
+    assert [batched, *awaited] == [german] * 3
+    assert confidences[1] == confidences[0]
+
+
+def test_a_language_is_no_option_for_an_agent_that_takes_none() -> None:
+    """It still routes."""
+
+    class Narrow:
+        def system_one(self, state: Any, questions: Any, max_len: int | None = None) -> Any:
+            return answer(state)
+
+    router = Router()
+    router.attach("multilingual", Narrow())
+    request = {"state": STATE, "questions": URGENT, "lang": "de"}
+    assert router.predict(**request)["state"] == router.predict_batch([request])[0]["state"] == STATE

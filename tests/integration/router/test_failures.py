@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -86,12 +87,13 @@ def test_a_failure_while_loading_ends_the_call(cold: Cold, tmp_path: Any) -> Non
     assert router.loaded == []
 
 
-def test_a_failing_load_hook_fails_the_call_and_loses_no_event(cold: Cold) -> None:
+@pytest.mark.parametrize("error", [RuntimeError, asyncio.CancelledError])
+def test_a_failing_load_hook_fails_the_call_and_loses_no_event(cold: Cold, error: type[BaseException]) -> None:
     """The checkpoint stays, every hook's count of what is in memory adds up, and the next call works."""
-    hook = Recorder(on_evict=raising(RuntimeError("evict")), on_load=raising(RuntimeError("load")))
+    hook = Recorder(on_evict=raising(error("evict")), on_load=raising(RuntimeError("load")))
     router = cold(max_loaded=1)
     router.load("multilingual")
-    with pytest.raises(RuntimeError, match="evict"):
+    with pytest.raises(error, match="evict"):
         router.predict(STATE, URGENT, model="english", hooks=hook)
     assert hook.events == ["on_route", "on_evict multilingual", "on_load english", "on_error", "on_predict_end"]
     assert router.loaded == ["english"]

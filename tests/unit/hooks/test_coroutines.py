@@ -8,12 +8,15 @@ import contextvars
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
 
-from laya.hooks import AsyncHook, PredictContext, dispatch, run_coroutine_sync
+from laya.hooks import AsyncHook, PredictContext, _coroutines, dispatch, run_coroutine_sync
+from laya.hooks._coroutines import _BackgroundLoop
+from laya.hooks._turns import take_turn
 
 tenant: contextvars.ContextVar[str] = contextvars.ContextVar("tenant", default="nobody")
 
@@ -344,3 +347,33 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         check=False,
     )
     assert (done.stdout, done.stderr) == ("7\n", "")
+
+
+@pytest.mark.parametrize("under_lock", [False, True])
+def test_a_thread_that_can_not_start_fails_one_call_only(monkeypatch, under_lock):
+    """The coroutine is closed, and the next call tries again."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def caller() -> None:
+        coro = where()
+        with take_turn(threading.RLock() if under_lock else None):
+            try:
+                run_coroutine_sync(coro)
+            finally:
+                assert coro.cr_frame is None
+
+    background = _BackgroundLoop()
+    monkeypatch.setattr(_coroutines, "_background", background)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't start"):
+            asyncio.run(caller())
+    assert background.loop is None
+    asyncio.run(asyncio.wait_for(asyncio.to_thread(asyncio.run, caller()), 30))
+    if background.loop is not None:
+        background.loop.call_soon_threadsafe(background.loop.stop)
+        while background.loop.is_running():
+            time.sleep(0.001)
+        background.loop.close()

@@ -271,3 +271,86 @@ def test_two_locks_do_not_hold_each_other():
 
     dispatch(start(outer), "on_predict_start", ctx(), lock=outer_lock)
     assert held == [True, False, False]
+
+
+@TIMEOUTS
+def test_the_calls_of_one_hook_take_turns_too(timeout):
+    """A hook that calls back several times at once runs alone, and so do the hooks inside it."""
+    lock, inner = threading.RLock(), Overlap()
+
+    async def outer(call: PredictContext) -> None:
+        again = [
+            asyncio.to_thread(dispatch, [inner] * 2, "on_predict_start", ctx(), lock=lock, timeout=limit)
+            for limit in (None, 30, None, 30)
+        ]
+        await asyncio.gather(*again)
+
+    dispatch(start(outer), "on_predict_start", ctx(), lock=lock, timeout=timeout)
+    assert (inner.most, inner.calls) == (1, 8)
+    assert is_free(lock)
+
+
+def test_a_nested_call_that_outlives_its_hook_in_the_queue_waits_for_the_lock():
+    """It waited for its sibling, inside a turn that is over by now."""
+    lock = threading.RLock()
+    began, go = threading.Event(), threading.Event()
+    seen: list[str] = []
+    threads: list[threading.Thread] = []
+
+    def first(call: PredictContext) -> None:
+        began.set()
+        go.wait(30)
+
+    def nested(hook: Callable[[PredictContext], Any]) -> None:
+        run = contextvars.copy_context().run
+        hooks = start(hook)
+        threads.append(threading.Thread(target=lambda: run(dispatch, hooks, "on_predict_start", ctx(), lock=lock)))
+        threads[-1].start()
+
+    def outer(call: PredictContext) -> None:
+        nested(first)
+        assert began.wait(30)
+        nested(lambda c: seen.append("second"))
+        time.sleep(0.1)
+
+    dispatch(start(outer), "on_predict_start", ctx(), lock=lock)
+    with lock:
+        go.set()
+        threads[0].join(30)
+        threads[1].join(0.1)
+        assert seen == []
+    threads[1].join(30)
+    assert seen == ["second"]
+
+
+def test_a_coroutine_under_a_lock_does_not_wait_for_the_background_loop():
+    """A hook that occupies that loop may itself wait for the lock."""
+    lock = threading.RLock()
+    occupied, locked = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    async def note(call: PredictContext) -> None:
+        seen.append(call.states[0])
+
+    def under_the_lock(call: PredictContext) -> Any:
+        locked.set()
+        return note(call)
+
+    async def occupy(call: PredictContext) -> None:
+        occupied.set()
+        assert locked.wait(30)
+        dispatch(start(note), "on_predict_start", PredictContext(["second"], {}), lock=lock)
+
+    async def free() -> None:
+        dispatch(start(occupy), "on_predict_start", ctx())
+
+    async def holds() -> None:
+        dispatch(start(under_the_lock), "on_predict_start", PredictContext(["first"], {}), lock=lock)
+
+    threads = [threading.Thread(target=asyncio.run, args=(caller(),), daemon=True) for caller in (free, holds)]
+    threads[0].start()
+    assert occupied.wait(30)
+    threads[1].start()
+    for thread in threads:
+        thread.join(10)
+    assert seen == ["first", "second"]

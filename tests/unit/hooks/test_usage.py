@@ -32,7 +32,16 @@ def test_an_unreadable_usage_adds_nothing(usage):
 
 @pytest.mark.parametrize(
     ("count", "added"),
-    [(True, 0), (math.nan, 0), (math.inf, 0), (2.0, 2), (np.int64(4), 4), (np.float32(4), 4), (1 + 2j, 0)],
+    [
+        (True, 0),
+        (math.nan, 0),
+        (math.inf, 0),
+        (2.0, 2),
+        (np.int64(4), 4),
+        (np.float32(4), 4),
+        (1 + 2j, 0),
+        pytest.param(10**400, 0, id="huge"),
+    ],
 )
 def test_only_finite_numbers_count(count, added):
     """The sum is an int whatever numbers came in."""

@@ -79,7 +79,7 @@ def test_an_answer_without_confidence_is_unevaluated() -> None:
     assert gated(0.5, type="noul", answer_confidence=None, confidence=0.4)["abstention"] == "abstained"
 
 
-@pytest.mark.parametrize("confidence", ["0.9", math.nan, True])
+@pytest.mark.parametrize("confidence", ["0.9", math.nan, True, pytest.param(10**400, id="huge")])
 def test_an_unreadable_confidence_abstains(confidence: Any) -> None:
     """What can't be compared is not trusted."""
     assert gated(0.5, type="noul", answer_confidence=confidence)["abstention"] == "abstained"
@@ -132,6 +132,7 @@ def test_numbers_from_zero_to_one_are_thresholds(number: Any) -> None:
         {"noul:2": None},
         {"noul:2": 2},
         {"default": "x"},
+        pytest.param(10**400, id="huge"),
     ],
     ids=repr,
 )

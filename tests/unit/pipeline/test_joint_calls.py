@@ -98,3 +98,24 @@ def test_a_bad_call_fails_before_it_joins(engine: Engine) -> None:
         engine.prepare([{"a": object()}], ALL)
     with pytest.raises(QuestionError):
         engine.prepare(["a"], {"q": {"type": "bogus"}})
+
+
+def test_a_failed_pass_is_told_with_its_calls(checkpoints: Path) -> None:
+    """The others are answered; a call of several passes fails with one of them."""
+
+    class Failing(CountingForward):
+        def __call__(self, batch: Any) -> Any:
+            if len(self.shapes) == 1:
+                self.shapes.append((0, 0))
+                raise ArithmeticError
+            return super().__call__(batch)
+
+    engine = Engine(load_tokenizer(checkpoints / "english"), Failing(PassCost(40, 128, padded=False)), CONFIG)
+    asked = [["a long state " * 30], ["a long state " * 30] * 2, ["a long state " * 30]]
+    rows = [call for call in (engine.prepare(states, {"n": NOUL}) for states in asked) if call is not None]
+    outcomes = list(engine.run_together(rows))
+    assert len(outcomes) == 4
+    (failed,) = [outcome for outcome in outcomes if outcome is not None]
+    assert failed[0] == [rows[1]]
+    assert isinstance(failed[1], ArithmeticError)
+    assert [call.answered for call in rows] == [True, False, True]

@@ -173,3 +173,18 @@ def test_usage_is_summed_over_windows() -> None:
     assert merged["truncated"] == 1
     assert merged["truncated_questions"] == ["n"]
     assert merged["options"] == {"a": {"total": 2}, "b": {"total": 3}}
+
+
+def test_a_text_without_an_answer_is_left_out() -> None:
+    """A hook's payload may lack one, or have one that can't be compared; positions are those of the texts."""
+    results: list[dict[str, Any]] = [
+        {"answers": {}},
+        {"answers": None},
+        {"answers": {"n": {"type": "noul", "noul": 0.2}}},
+        {"answers": {"n": {"type": "noul", "noul": 10**400}, "c": {"type": "choice", "answer_confidence": None}}},
+        {"answers": {"n": {"type": "noul"}, "c": "billing"}},
+        {},
+    ]
+    merged = merge_windows(results, [Window(index, index + 1, "") for index in range(6)])
+    assert {qid: answer["window"]["index"] for qid, answer in merged["answers"].items()} == {"n": 2, "c": 3}
+    assert merged["answers"]["n"]["noul"] == 0.2
