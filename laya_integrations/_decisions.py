@@ -212,7 +212,8 @@ class Decisions:
         """A call with the capture as the last callables: nothing changes the results after it."""
         capture = RunCapture() if capture is None else capture
         if isinstance(self.runner, HookRegistry):
-            if not isinstance(self.runner, RequestsRunner) and (wrong := ROUTER_OPTIONS & options.keys()):
+            wrong = ROUTER_OPTIONS & options.keys()
+            if wrong and not isinstance(self.runner, RequestsRunner):
                 raise TypeError(
                     f"the option {min(wrong)!r} chooses among a Router's checkpoints, and this runner, "
                     f"{type(self.runner).__name__}, is one; leave it out, or pass a Router"

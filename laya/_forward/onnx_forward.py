@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laya._forks import in_forked_child
 from laya._pipeline.batches import Batch, PassCost
 from laya.errors import CheckpointFormatError, OptionError
 
@@ -50,6 +51,7 @@ class OnnxForward:
         chosen = choose_providers(providers)
         self._session = _open(path, chosen)
         self._lock = Lock()
+        in_forked_child(self._renew_lock)
         self.path = path
         self.providers: tuple[str, ...] = tuple(self._session.get_providers())
         self.cost = _CPU_COST if self.providers[0] == CPU else _ACCELERATOR_COST
@@ -64,6 +66,9 @@ class OnnxForward:
         with self._lock:
             logits, act_logits = self._session.run(OUTPUTS, batch._asdict())
         return logits, act_logits
+
+    def _renew_lock(self) -> None:
+        self._lock = Lock()
 
 
 def choose_providers(requested: Any = None) -> list[Any]:

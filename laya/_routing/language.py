@@ -6,6 +6,8 @@ import math
 import threading
 from typing import TYPE_CHECKING, NamedTuple
 
+from laya._forks import in_forked_child
+
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier  # type: ignore[import-untyped]
 
@@ -140,6 +142,14 @@ def _identifier() -> LanguageIdentifier:
             if _loaded is None:
                 _loaded = _load()
     return _loaded
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - a load that was going on at a fork ends in the parent only
+    _lock = threading.Lock()
+
+
+in_forked_child(_renew_lock)
 
 
 def _load() -> LanguageIdentifier:

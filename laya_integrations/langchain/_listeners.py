@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import Any
 
 import langchain_core
-from langchain_core.callbacks import CallbackManager, manager
+from langchain_core.callbacks import CallbackManager, base, manager
 from langchain_core.globals import get_debug
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tracers import context as tracing
@@ -16,6 +16,8 @@ from langsmith.utils import tracing_is_enabled
 
 _KNOWN_RELEASES = "1.8."
 """Those whose sources of callbacks are the ones below. In any other the callbacks are made, and counted."""
+_MODULES = (manager.__name__, base.__name__)
+"""What makes the callbacks is defined there."""
 _ENVIRONMENT = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 """LangChain refuses these, in its own words."""
 
@@ -36,9 +38,7 @@ def has_listeners(config: RunnableConfig) -> bool:
 def _is_silent(registered: _Registered) -> bool:
     """Whether LangChain adds no callbacks here: by its tracers, by its debug switch, or by what others registered."""
     # Instrumentation replaces what makes the callbacks, or adds its handler to any manager that is made.
-    if not _is_own(vars(CallbackManager).get("configure")) or not _is_own(getattr(manager, "_configure", None)):
-        return False
-    if CallbackManager(handlers=[]).handlers or get_debug():
+    if not all(map(_is_own, (manager._configure, CallbackManager.configure, CallbackManager.__init__))) or get_debug():
         return False
     if tracing.tracing_v2_callback_var.get() is not None or tracing_is_enabled():
         return False
@@ -48,6 +48,6 @@ def _is_silent(registered: _Registered) -> bool:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether LangChain itself defined it; a wrapper takes over its name and module, but not its globals."""
+    """Whether LangChain itself defined it; a wrapper takes over a function's name and module, but not its globals."""
     function = getattr(function, "__func__", function)
-    return isinstance(function, FunctionType) and function.__globals__ is vars(manager)
+    return isinstance(function, FunctionType) and function.__globals__["__name__"] in _MODULES

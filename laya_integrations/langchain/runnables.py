@@ -9,10 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.messages.ai import UsageMetadata
 from langchain_core.prompt_values import PromptValue
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
 from langchain_core.tools import BaseTool
@@ -126,6 +125,10 @@ class LayaRunnable(DecisionFields, RunnableSerializable[StateInput, LayaMessage]
         return TracedCall(partial(self._decisions, overrides), message_of, one_by_one)
 
 
+_EMPTY = LayaMessage(content="", result={}, run_id=None, usage_metadata=None, response_metadata={})
+_CONTAINERS = {name: type(value) for name, value in _EMPTY if isinstance(value, list | dict)}
+"""The fields that no two messages may share a value of."""
+
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -134,10 +137,12 @@ def message_of(decision: Decision) -> LayaMessage:
     metadata = {"model_name": decision.model_name, "model_provider": PROVIDER, **run_metadata(decision)}
     if "routing" in decision.result:
         metadata["routing"] = decision.result["routing"]
-    return LayaMessage(
-        content=_COMPACT.encode(decision.values),
-        result=dict(decision.result),
-        run_id=decision.run_id,
-        usage_metadata=cast("UsageMetadata | None", decision.usage),
-        response_metadata=metadata,
-    )
+    fields = {
+        "content": _COMPACT.encode(decision.values),
+        "result": dict(decision.result),
+        "run_id": decision.run_id,
+        "usage_metadata": decision.usage,
+        "response_metadata": metadata,
+    }
+    # Copied, not validated: that would cost as much as a third of an invoke, and nothing here comes from outside.
+    return _EMPTY.model_copy(update={**{name: kind() for name, kind in _CONTAINERS.items()}, **fields})

@@ -401,3 +401,14 @@ def test_an_option_that_chooses_a_checkpoint_needs_a_router(agent: Any) -> None:
     runnable = LayaRunnable(agent, questions=QUESTIONS)
     with pytest.raises(TypeError, match=r"'model' chooses among a Router's checkpoints, and this runner, .*, is one"):
         runnable.bind(model="english").invoke("hello")
+
+
+def test_a_message_is_what_its_fields_make(agent: Any) -> None:
+    """It is copied from an empty one: equal to one that is made anew, and sharing nothing with another."""
+    runnable = LayaRunnable(agent, questions=QUESTIONS)
+    first, second = runnable.invoke("hello"), runnable.invoke("hello")
+    given = {name: getattr(first, name) for name in first.model_fields_set}
+    assert first == LayaMessage(**given) and first.model_fields_set == LayaMessage(**given).model_fields_set
+    assert type(first).model_validate(first.model_dump()) == first
+    for name, value in first:
+        assert not isinstance(value, list | dict) or value is not getattr(second, name), name
