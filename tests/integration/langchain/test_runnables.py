@@ -387,7 +387,7 @@ def test_a_payload_for_a_whole_batch_answers_each_state(agent: Any) -> None:
 
     def skip(ctx: Any) -> None:
         answers = {"urgent": {"type": "noul", "noul": 0.9}}
-        ctx.skip({"model": "cache", "answers": answers, "usage": {"input_tokens": 7, "output_tokens": 0}})
+        ctx.skip([{"model": "cache", "answers": answers, "usage": {"input_tokens": 7, "output_tokens": 0}}])
 
     runnable = LayaRunnable(agent, questions={"urgent": QUESTIONS["urgent"]})
     first, second = runnable.batch(["a", "b"], on_predict_start=skip)
