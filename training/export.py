@@ -39,6 +39,8 @@ def main() -> None:
     position = load_state(options.state_dir, network, average, None)
     if options.mean:
         average.copy_to(network)
+    if options.earlier is not None:
+        _blend(network, options.earlier, options.share)
     _round_to_half(network)
     mixture = Mixture(sources, options.data, SEED, held_out=True)
     encoder = RowEncoder(sources.encoder)
@@ -49,6 +51,14 @@ def main() -> None:
     write_checkpoint(options.out, network, sources, types, buckets, position)
     size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
     print(f"{options.out}: {size / 1e6:.1f} MB, temperatures {types} {buckets}")
+
+
+def _blend(network: DecisionNetwork, earlier: Path, share: float) -> None:
+    """Mix the weights of an earlier state in, as model soups do (Wortsman et al. 2022)."""
+    weights = torch.load(earlier, map_location="cpu", weights_only=False)["network"]
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            parameter.lerp_(weights[name], share)
 
 
 def write_checkpoint(
@@ -115,6 +125,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
     parser.add_argument("--mean", action="store_true", help="the running mean: better while the rates are still high")
+    parser.add_argument("--earlier", type=Path, help="an earlier state of this run, whose weights are mixed in")
+    parser.add_argument("--share", type=float, default=0.3, help="share of the earlier weights")
     parser.add_argument("--calibration", type=int, default=6000, help="held-out decisions to fit temperatures on")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()

@@ -17,7 +17,7 @@ from training.evaluate import ask, load_decisions
 ROOT = Path(laya.__file__).parent / "checkpoints" / "laya-mini"
 EVALUATION = Path(__file__).parents[2] / "training" / "eval"
 MOST_WRONG = 0.08
-"""Share of the guides' questions that may be answered wrongly: 22 of 310 are."""
+"""Share of the guides' questions that may be answered wrongly: 19 of 310 are."""
 
 
 @pytest.fixture(scope="module")
@@ -79,8 +79,20 @@ def test_the_quickstart_is_answered_as_a_reader_would(mini: laya.Agent) -> None:
             "criteria": ["calm", "annoyed", "furious"],
         },
     }
-    upset = mini.predict("My parcel arrived broken. I want my money back today!", questions)["answers"]
+    upset = mini.predict("My parcel arrived broken. I want my money back, and I need an answer today!", questions)[
+        "answers"
+    ]
     polite = mini.predict("Hello, could you tell me where my parcel is? No hurry.", questions)["answers"]
     assert upset["topic"]["choice"] == "refund" and polite["topic"]["choice"] == "delivery"
     assert upset["urgent"]["noul"] > 0.5 > polite["urgent"]["noul"]
     assert upset["anger"]["score"] > polite["anger"]["score"]
+
+
+@pytest.mark.parametrize("codes", ["12", "ab", "AB"])
+def test_labels_that_say_nothing_leave_it_to_their_descriptions(mini: laya.Agent, codes: str) -> None:
+    """Wherever the right one stands."""
+    for first, second, right in (("a dog", "a cat", codes[1]), ("a cat", "a dog", codes[0])):
+        criteria = {codes[0]: first, codes[1]: second}
+        question = {"type": "choice", "instructions": "Which animal is it?", "criteria": criteria}
+        answer = mini.predict("The pet on the sofa says meow.", {"animal": question})["answers"]["animal"]
+        assert answer["choice"] == right, criteria
