@@ -6,7 +6,6 @@ create_agent(model, tools=[triage])
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from langchain_core.tools import ArgsSchema, BaseTool, ToolException
 from langchain_core.utils.pydantic import get_fields
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 
+from laya_integrations._states import read_state
 from laya_integrations.langchain._fields import DecisionFields
 from laya_integrations.langchain._interrupts import steers_graph
 from laya_integrations.langchain.messages import state_of
@@ -70,7 +70,7 @@ class LayaTool(DecisionFields, BaseTool):
     def _run(self, state: Any, *, config: RunnableConfig, run_manager: CallbackManagerForToolRun | None = None) -> Any:
         runnable = self._runnable()
         try:
-            return self._answer(runnable.invoke(_read(state), _child(config, run_manager)))
+            return self._answer(runnable.invoke(read_state(state), _child(config, run_manager)))
         except Exception as error:
             if steers_graph(error):
                 raise
@@ -81,7 +81,7 @@ class LayaTool(DecisionFields, BaseTool):
     ) -> Any:
         runnable = self._runnable()
         try:
-            return self._answer(await runnable.ainvoke(_read(state), _child(config, run_manager)))
+            return self._answer(await runnable.ainvoke(read_state(state), _child(config, run_manager)))
         except Exception as error:
             if steers_graph(error):
                 raise
@@ -118,16 +118,6 @@ def laya_tools(
 def _described(questions: Any) -> str:
     asked = (question.get("instructions") for question in lower_questions(questions).values())
     return "Answer about a text, object or conversation: " + " ".join(text for text in asked if isinstance(text, str))
-
-
-def _read(state: Any) -> Any:
-    """The state; JSON text of an object or a list is what models often send in its place."""
-    if not isinstance(state, str) or not state.lstrip().startswith(("{", "[")):
-        return state
-    try:
-        return json.loads(state)
-    except (ValueError, RecursionError):
-        return state
 
 
 def _child(config: RunnableConfig, run_manager: Any) -> RunnableConfig:

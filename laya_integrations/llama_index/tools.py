@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchem
 from laya_integrations._decisions import Decision
 from laya_integrations._fields import RunnerFields
 from laya_integrations._questions import lower_questions
+from laya_integrations._states import read_state
 from laya_integrations.llama_index._asking import Asking
 
 _Turn = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "object"}]})]
@@ -171,12 +172,7 @@ def _state(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     [state] = [*args, *kwargs.values()]
     if not isinstance(state, str | dict | list):
         raise TypeError(f"state must be a text, an object or a list of messages, got {type(state).__name__}")
-    if isinstance(state, str) and state.lstrip().startswith(("{", "[")):
-        try:
-            return json.loads(state)
-        except (ValueError, RecursionError):
-            return state
-    return state
+    return read_state(state)
 
 
 def _given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

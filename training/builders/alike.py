@@ -46,9 +46,10 @@ class Alike:
         self._labelled: list[tuple[str, frozenset[str]]] = []
         self._others: list[tuple[str, frozenset[str]]] = []
         for family in families:
-            texts = self._labelled if family.name in choices else self._others
+            labelled = family.name in choices
+            texts = self._labelled if labelled else self._others
             for option in family.options:
-                own = frozenset(option.names()) if family.name in choices else frozenset[str]()
+                own = frozenset(option.names() if labelled else ())
                 texts += [(text, own) for text in option.texts if " ;; " not in text and " // " not in text]
         self._vectors = SentenceVectors(encoder)
 
@@ -63,9 +64,8 @@ class Alike:
         similar = self._matrix[pool] @ vector
         ranked = similar.argsort(descending=True).tolist()
         chosen = [pool[i] for i in ranked[:near] + rng.sample(ranked[near:], count - near)]
-        names = own.intersection(self._labels)
-        if names and rng.random() < 0.7:
-            right = self._labels.index(rng.choice(sorted(names)))
+        if own and rng.random() < 0.7:
+            right = self._labels.index(rng.choice(sorted(own)))
             chosen = [right, *(i for i in chosen if i != right)][:count]
         rng.shuffle(chosen)
         labels = [self._labels[i] for i in chosen]
