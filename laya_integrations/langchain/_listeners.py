@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import langchain_core
@@ -48,6 +48,7 @@ def _is_silent(registered: _Registered) -> bool:
 
 
 def _is_own(function: Any) -> bool:
-    """Whether LangChain itself defined it; a wrapper takes over a function's name and module, but not its globals."""
-    function = getattr(function, "__func__", function)
-    return isinstance(function, FunctionType) and function.__globals__["__name__"] in _MODULES
+    """Whether LangChain itself defined it. A wrapper takes over a function's name and module, a proxy its class too."""
+    if type(function) is MethodType:
+        function = function.__func__
+    return type(function) is FunctionType and function.__globals__["__name__"] in _MODULES

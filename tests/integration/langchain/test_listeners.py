@@ -148,6 +148,27 @@ def test_who_replaces_what_makes_the_callbacks_listens(runnable: LayaRunnable, m
     assert (Listener.begun, Listener.ended) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("holder", "name"), [(manager, "_configure"), (CallbackManager, "configure"), (BaseCallbackManager, "__init__")]
+)
+def test_who_puts_a_proxy_before_it_listens(
+    runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch, holder: Any, name: str
+) -> None:
+    """OpenTelemetry's instrumentation does, by wrapt, whose proxies have the class of what they stand for."""
+    wrapt = pytest.importorskip("wrapt")
+
+    def adding(made: Callable[..., Any], instance: Any, args: Any, keywords: Any) -> Any:
+        found = made(*args, **keywords) or instance
+        if not any(isinstance(handler, Listener) for handler in found.inheritable_handlers):
+            found.add_handler(Listener())
+        return found if name != "__init__" else None
+
+    monkeypatch.setattr(holder, name, holder.__dict__[name])  # what it is now comes back
+    wrapt.wrap_function_wrapper(holder, name, adding)
+    runnable.invoke(TEXT)
+    assert (Listener.begun, Listener.ended) == (1, 1)
+
+
 def test_langsmith_listens(runnable: LayaRunnable, traces: Traces) -> None:
     """Switched on for a block, or by a tracer of its own."""
     runnable.invoke(TEXT)
