@@ -10,9 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
-from laya.hooks import HookRegistry, PredictContext
-from laya_integrations._options import REQUEST_OPTIONS, ROUTER_OPTIONS, CallOptions
+from laya.hooks import HookRegistry, PredictContext, default_hooks
+from laya_integrations._options import HOOK_OPTIONS, REQUEST_OPTIONS, ROUTER_OPTIONS, CallOptions
 from laya_integrations._runners import OfflineHint
+
+MAPPINGS = (dict, Mapping)
+"""For `isinstance` on the way of every call: a dict, as laya's are, passes without the check of an abstract class."""
 
 Offload = Callable[..., Awaitable[Any]]
 """Runs a blocking function off the event loop, with the caller's context variables; so does `to_thread`."""
@@ -75,13 +78,13 @@ class Decision:
     def usage(self) -> dict[str, int] | None:
         """Input, output and total tokens; None where the result reports no usage."""
         usage = self.result.get("usage")
-        return token_counts(usage) if isinstance(usage, Mapping) else None
+        return token_counts(usage) if isinstance(usage, MAPPINGS) else None
 
     @property
     def truncated(self) -> bool:
         """Whether part of the state didn't fit the token budget; False where the result doesn't say."""
         usage = self.result.get("usage")
-        return isinstance(usage, Mapping) and bool(usage.get("truncated"))
+        return isinstance(usage, MAPPINGS) and bool(usage.get("truncated"))
 
 
 @dataclass
@@ -138,7 +141,7 @@ class Decisions:
         call = self._call_for_one(state, capture)
         with OfflineHint(self.runner):
             result = self.runner.predict(*call.args, **call.options)
-        return call.decisions([result])[0]
+        return call.decision(result)
 
     def many(self, states: Sequence[Any], capture: RunCapture | None = None) -> list[Decision]:
         """Answer the questions about each state, in order; one laya call where the runner has batches."""
@@ -161,7 +164,7 @@ class Decisions:
         call = self._call_for_one(state, capture)
         with OfflineHint(self.runner):
             result = await self.runner.apredict(*call.args, **call.options)
-        return call.decisions([result])[0]
+        return call.decision(result)
 
     async def amany(
         self,
@@ -210,7 +213,6 @@ class Decisions:
         self, args: tuple[Any, ...], options: dict[str, Any], capture: RunCapture | None, one_call_for_all: bool
     ) -> _Call:
         """A call with the capture as the last callables: nothing changes the results after it."""
-        capture = RunCapture() if capture is None else capture
         if isinstance(self.runner, HookRegistry):
             wrong = ROUTER_OPTIONS & options.keys()
             if wrong and not isinstance(self.runner, RequestsRunner):
@@ -218,9 +220,17 @@ class Decisions:
                     f"the option {min(wrong)!r} chooses among a Router's checkpoints, and this runner, "
                     f"{type(self.runner).__name__}, is one; leave it out, or pass a Router"
                 )
+            if capture is None and self._runs_no_hooks(options):
+                return _Call(args, options, None, one_call_for_all)
+            capture = RunCapture() if capture is None else capture
             options["on_predict_start"] = [*_callables(options.get("on_predict_start")), capture.started]
             options["on_predict_end"] = [*_callables(options.get("on_predict_end")), capture.ended]
         return _Call(args, options, capture, one_call_for_all)
+
+    def _runs_no_hooks(self, options: Mapping[str, Any]) -> bool:
+        """Whether nobody can answer in the runner's place, so that each result's own id is its call's."""
+        hooked = HOOK_OPTIONS & options.keys() or self.runner.hooks or default_hooks()
+        return not hooked and not hasattr(self.runner, "route_batch")
 
 
 @dataclass(frozen=True)
@@ -229,15 +239,23 @@ class _Call:
 
     args: tuple[Any, ...]
     options: dict[str, Any]
-    capture: RunCapture
+    capture: RunCapture | None
+    """What saw the call's ids; None where the results' own ids are the call's."""
     one_call_for_all: bool
     """Whether the results share one run id, and are told apart by their position."""
 
+    def decision(self, result: Any) -> Decision:
+        """The decision of a call about one state."""
+        if self.capture is not None:
+            return self.decisions([result])[0]
+        return Decision(_checked(result), _own_run_id(result))
+
     def decisions(self, results: Sequence[Any]) -> list[Decision]:
         """A decision for each result, with the id of its call."""
+        run_ids = map(_own_run_id, results) if self.capture is None else self.capture.run_ids(results)
         return [
             Decision(_checked(result), run_id, index if self.one_call_for_all else None)
-            for index, (result, run_id) in enumerate(zip(results, self.capture.run_ids(results), strict=True))
+            for index, (result, run_id) in enumerate(zip(results, run_ids, strict=True))
         ]
 
 
@@ -263,7 +281,7 @@ def answer_value(answer: Mapping[str, Any]) -> Any:
     None when the answer fell below the confidence gate. noul is true from 0.5 on; of equally probable levels
     the lowest is taken. Raises ValueError for what is no answer.
     """
-    if not isinstance(answer, Mapping):
+    if not isinstance(answer, MAPPINGS):
         raise ValueError(f"an answer must be a dict with a 'type', got {type(answer).__name__}")
     if answer.get("low_confidence"):
         return None
@@ -290,13 +308,13 @@ def _callables(given: Any) -> list[Any]:
 
 
 def _own_run_id(result: Any) -> str | None:
-    run_id = result.get("run_id") if isinstance(result, Mapping) else None
+    run_id = result.get("run_id") if isinstance(result, MAPPINGS) else None
     return run_id if isinstance(run_id, str) else None
 
 
 def _checked(result: Any) -> Mapping[str, Any]:
-    if not isinstance(result, Mapping) or not isinstance(result.get("answers"), Mapping):
-        got = "a dict without them" if isinstance(result, Mapping) else type(result).__name__
+    if not isinstance(result, MAPPINGS) or not isinstance(result.get("answers"), MAPPINGS):
+        got = "a dict without them" if isinstance(result, MAPPINGS) else type(result).__name__
         raise TypeError(
             f"the runner's result must be a dict with a dict of 'answers', got {got}; "
             "check the runner, or the hook that skipped the call"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from types import FunctionType, MethodType
+from functools import cache
+from types import FunctionType
 from typing import Any
 
 import langchain_core
@@ -18,8 +19,8 @@ _KNOWN_RELEASES = "1.8."
 """Those whose sources of callbacks are the ones below. In any other the callbacks are made, and counted."""
 _MODULES = (manager.__name__, base.__name__)
 """What makes the callbacks is defined there."""
-_ENVIRONMENT = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
-"""LangChain refuses these, in its own words."""
+_REFUSED = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
+"""Variables with which LangChain raises, in its own words."""
 
 _Registered = list[tuple[ContextVar[Any], bool, type | None, str | None]]
 _registered: _Registered | None = (
@@ -37,18 +38,49 @@ def has_listeners(config: RunnableConfig) -> bool:
 
 def _is_silent(registered: _Registered) -> bool:
     """Whether LangChain adds no callbacks here: by its tracers, by its debug switch, or by what others registered."""
-    # Instrumentation replaces what makes the callbacks, or adds its handler to any manager that is made.
-    if not all(map(_is_own, (manager._configure, CallbackManager.configure, CallbackManager.__init__))) or get_debug():
+    if not _makers.are_own() or get_debug():
         return False
     if tracing.tracing_v2_callback_var.get() is not None or tracing_is_enabled():
         return False
-    if any(map(env_var_is_set, _ENVIRONMENT)):
+    if _is_refused():
         return False
     return all(var.get() is None and not (env and env_var_is_set(env)) for var, _, _, env in registered)
 
 
+@cache
+def _is_refused() -> bool:
+    """Looked up once: whoever sets one sets it for good, and a look into the environment is dear beside the rest."""
+    return any(map(env_var_is_set, _REFUSED))
+
+
+class _Makers:
+    """What makes the callbacks. Instrumentation replaces it, or adds its handler to any manager that is made."""
+
+    _own: tuple[Any, Any, Any] = (None, None, None)
+    """Those that were found to be LangChain's."""
+
+    def are_own(self) -> bool:
+        """Whether they are LangChain's; those that were once found so are not looked at again."""
+        configure, method, init = found = self._now()
+        own = self._own
+        # Not `==`, by which a proxy equals what it stands for.
+        if configure is own[0] and method is own[1] and init is own[2]:
+            return True
+        if not all(map(_is_own, found)):
+            return False
+        self._own = found
+        return True
+
+    @staticmethod
+    def _now() -> tuple[Any, Any, Any]:
+        return manager._configure, CallbackManager.__dict__.get("configure"), CallbackManager.__init__
+
+
+_makers = _Makers()
+
+
 def _is_own(function: Any) -> bool:
     """Whether LangChain itself defined it. A wrapper takes over a function's name and module, a proxy its class too."""
-    if type(function) is MethodType:
+    if type(function) is classmethod:
         function = function.__func__
     return type(function) is FunctionType and function.__globals__["__name__"] in _MODULES

@@ -8,7 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from inspect import signature
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.runnables.config import (
@@ -48,10 +48,7 @@ class TracedCall(Generic[Output]):
         if has_listeners(config):
             return runnable._call_with_config(self._one, input, config, run_type="llm")
         # Nobody listens: opening and closing a run would cost more than all the rest here.
-        context = copy_context()
-        context.run(var_child_runnable_config.set, _without_run(config))
-        context.run(uncover)
-        return context.run(self._unobserved, input)
+        return copy_context().run(self._unobserved, input, config)
 
     async def ainvoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """`invoke`, off the event loop."""
@@ -88,7 +85,9 @@ class TracedCall(Generic[Output]):
     def _one(self, input: Any, run_manager: Any) -> Output:
         return self._asked(self.prepare(), input, run_manager)
 
-    def _unobserved(self, input: Any) -> Output:
+    def _unobserved(self, input: Any, config: RunnableConfig) -> Output:
+        var_child_runnable_config.set(_without_run(config))
+        uncover()
         # A hook that opens runs for bare laya calls finds no listener either; this call needs no cover for it.
         return self.output(self.prepare().one(self.read(input)))
 
@@ -217,7 +216,10 @@ def _in_context(config: RunnableConfig, function: Callable[..., Result], *args: 
 
 def _without_run(config: RunnableConfig) -> RunnableConfig:
     """The config for what happens inside a run, which has neither its name nor its id."""
-    return cast(RunnableConfig, {key: value for key, value in config.items() if key not in ("run_name", "run_id")})
+    inside = config.copy()
+    inside.pop("run_name", None)
+    inside.pop("run_id", None)
+    return inside
 
 
 def _shared_config(configs: list[RunnableConfig], given: Any) -> RunnableConfig:

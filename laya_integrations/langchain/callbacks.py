@@ -18,7 +18,7 @@ from langchain_core.outputs import ChatGeneration, LLMResult
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tracers.base import AsyncBaseTracer, BaseTracer
 
-from laya_integrations._decisions import Decision
+from laya_integrations._decisions import MAPPINGS, Decision
 from laya_integrations._openinference import complete_langchain_span
 
 logger = logging.getLogger(__name__)
@@ -84,11 +84,11 @@ def decision_metadata(decision: Decision, *, counts: bool = True) -> dict[str, A
     if decision.truncated:
         metadata["laya_truncated"] = True
     answers = decision.result.get("answers")
-    if isinstance(answers, Mapping):
+    if isinstance(answers, MAPPINGS):
         metadata["laya_confidence"] = {
             question_id: answer["answer_confidence"]
             for question_id, answer in answers.items()
-            if isinstance(answer, Mapping) and "answer_confidence" in answer
+            if isinstance(answer, MAPPINGS) and "answer_confidence" in answer
         }
     return metadata
 
@@ -101,7 +101,7 @@ def run_metadata(decision: Decision) -> dict[str, Any]:
     if decision.batch_index is not None:
         metadata["laya_batch_index"] = decision.batch_index
     routing = decision.result.get("routing")
-    if isinstance(routing, Mapping):
+    if routing is not None and isinstance(routing, MAPPINGS):
         metadata |= {f"laya_routing_{key}": routing[key] for key in ("model", "reason") if key in routing}
     return metadata
 

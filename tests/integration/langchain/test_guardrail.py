@@ -58,8 +58,10 @@ class Slow:
 
     def __init__(self) -> None:
         self.opened = threading.Event()
+        self.reached = threading.Event()
 
     def on_predict_start(self, ctx: Any) -> None:
+        self.reached.set()
         assert self.opened.wait(20)
 
 
@@ -409,7 +411,7 @@ async def test_a_cancelled_call_closes_its_runs(agent: Any, slow: Slow, traces: 
     """A cancellation is no failure to fail open on."""
     guardrail = make_guardrail(agent, on_failure="open", options=CallOptions(hooks=slow))
     task = asyncio.ensure_future(guardrail.ainvoke(GOOD))
-    await asyncio.sleep(0.1)
+    assert await asyncio.to_thread(slow.reached.wait, 60)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

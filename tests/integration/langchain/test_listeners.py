@@ -193,6 +193,7 @@ def test_an_environment_that_langchain_refuses_is_refused(
     runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In LangChain's words, as by any other runnable."""
+    monkeypatch.setattr(_listeners, "_is_refused", _listeners._is_refused.__wrapped__)  # as in a new process
     monkeypatch.setenv("LANGCHAIN_TRACING", "true")
     for call in (runnable.invoke, RunnableLambda(str).invoke):
         with pytest.raises(RuntimeError, match="LANGCHAIN_TRACING_V2"):

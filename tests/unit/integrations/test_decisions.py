@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 
-from laya.hooks import HookRegistry, PredictContext, dispatch, normalise_hooks
+from laya.hooks import (
+    BaseHook,
+    HookRegistry,
+    PredictContext,
+    clear_default_hooks,
+    default_hooks,
+    dispatch,
+    normalise_hooks,
+    set_default_hooks,
+)
 from laya_integrations._decisions import (
     Decision,
     Decisions,
@@ -162,6 +171,50 @@ def test_a_callers_callables_run_before_the_capture() -> None:
     decisions = Decisions(runner, QUESTIONS, options).many(["a", "b"])
     assert [d.run_id for d in decisions] == [ctx.run_id for ctx in runner.contexts]
     assert all(d.usage["input_tokens"] == len("replaced") for d in decisions)
+
+
+class Counting(HookRegistry):
+    """A runner of one checkpoint, that notes the options it is given."""
+
+    def predict(self, state: Any, questions: Any, **options: Any) -> dict[str, Any]:
+        self.options = options
+        ctx = PredictContext(states=[state], questions=questions)
+        hooks = [*default_hooks(), *self.hooks, *normalise_hooks(options.get("hooks"))]
+        hooks += normalise_hooks(None, options.get("on_predict_start"), options.get("on_predict_end"))
+        dispatch(hooks, "on_predict_start", ctx)
+        ctx.results = ctx.results or [result_for(state, run_id=ctx.run_id)]
+        dispatch(hooks, "on_predict_end", ctx)
+        self.run_id = ctx.run_id
+        return dict(ctx.results[0])
+
+
+class Cached(BaseHook):
+    """Answers with an earlier call's payload."""
+
+    def on_predict_start(self, ctx: PredictContext) -> None:
+        ctx.results = [result_for("cached", run_id="earlier")]
+
+
+def test_a_call_that_no_hook_sees_needs_no_hook_for_its_id() -> None:
+    """Its result has the id."""
+    runner = Counting()
+    decision = Decisions(runner, QUESTIONS).one("a")
+    assert decision.run_id == runner.run_id and runner.options == {}
+    Decisions(runner, QUESTIONS).one("a", RunCapture())
+    assert set(runner.options) == {"on_predict_start", "on_predict_end"}
+
+
+@pytest.mark.parametrize("where", ["call", "runner", "process"])
+def test_wherever_a_hook_is_it_may_answer_with_an_earlier_id(where: str) -> None:
+    """The call's own id counts."""
+    runner = Counting(hooks=Cached() if where == "runner" else None)
+    set_default_hooks(Cached() if where == "process" else None)
+    try:
+        options = CallOptions(hooks=Cached() if where == "call" else None)
+        decision = Decisions(runner, QUESTIONS, options).one("a")
+    finally:
+        clear_default_hooks()
+    assert decision.result["run_id"] == "earlier" and decision.run_id == runner.run_id
 
 
 def test_a_failed_call_leaves_its_run_id() -> None:
