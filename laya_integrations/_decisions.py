@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from laya.hooks import HookRegistry, PredictContext, default_hooks
-from laya_integrations._options import HOOK_OPTIONS, REQUEST_OPTIONS, ROUTER_OPTIONS, CallOptions
-from laya_integrations._runners import OfflineHint
+from laya_integrations._options import REQUEST_OPTIONS, ROUTER_OPTIONS, CallOptions
+from laya_integrations._runners import explain_offline
 
 MAPPINGS = (dict, Mapping)
 """For `isinstance` on the way of every call: a dict, as laya's are, passes without the check of an abstract class."""
@@ -136,11 +136,18 @@ class Decisions:
     questions: Any
     options: CallOptions = _NO_OPTIONS
 
+    @property
+    def hooked(self) -> bool:
+        """Whether hooks are to run: the process's, the runner's or the call's; a Router's agents may have more."""
+        options, runner = self.options, self.runner
+        if options.hooks or options.on_predict_start or options.on_predict_end or default_hooks():
+            return True
+        return isinstance(runner, HookRegistry) and bool(runner.hooks)
+
     def one(self, state: Any, capture: RunCapture | None = None) -> Decision:
         """Answer the questions about one state."""
         call = self._call_for_one(state, capture)
-        with OfflineHint(self.runner):
-            result = self.runner.predict(*call.args, **call.options)
+        result = self._ask(self.runner.predict, call)
         return call.decision(result)
 
     def many(self, states: Sequence[Any], capture: RunCapture | None = None) -> list[Decision]:
@@ -150,8 +157,7 @@ class Decisions:
         call = self._call_for_many(states, capture)
         if call is None:
             return [self.one(state) for state in states]
-        with OfflineHint(self.runner):
-            results = self.runner.predict_batch(*call.args, **call.options)
+        results = self._ask(self.runner.predict_batch, call)
         return call.decisions(self._counted(results, states))
 
     async def aone(
@@ -162,8 +168,7 @@ class Decisions:
             decision: Decision = await offload(self.one, state, capture)
             return decision
         call = self._call_for_one(state, capture)
-        with OfflineHint(self.runner):
-            result = await self.runner.apredict(*call.args, **call.options)
+        result = await self._aask(self.runner.apredict, call)
         return call.decision(result)
 
     async def amany(
@@ -178,9 +183,22 @@ class Decisions:
         if call is None:
             decisions: list[Decision] = await offload(self.many, states, capture)
             return decisions
-        with OfflineHint(self.runner):
-            results = await self.runner.apredict_batch(*call.args, **call.options)
+        results = await self._aask(self.runner.apredict_batch, call)
         return call.decisions(self._counted(results, states))
+
+    def _ask(self, ask: Callable[..., Any], call: _Call) -> Any:
+        try:
+            return ask(*call.args, **call.options)
+        except OSError as error:
+            explain_offline(self.runner, error)
+            raise
+
+    async def _aask(self, ask: Callable[..., Awaitable[Any]], call: _Call) -> Any:
+        try:
+            return await ask(*call.args, **call.options)
+        except OSError as error:
+            explain_offline(self.runner, error)
+            raise
 
     def _counted(self, results: Sequence[Any], states: Sequence[Any]) -> list[Any]:
         """One result a state; where a hook answered the whole call with a payload, its tokens count once."""
@@ -195,7 +213,7 @@ class Decisions:
     def _call_for_one(self, state: Any, capture: RunCapture | None) -> _Call:
         options = self.options.given()
         options.pop("batch_size", None)
-        return self._call((state, self.questions), options, capture, one_call_for_all=False)
+        return self._call((state, self.questions), options, capture)
 
     def _call_for_many(self, states: Sequence[Any], capture: RunCapture | None) -> _Call | None:
         """The one call for all states; None for a runner without batches."""
@@ -204,15 +222,23 @@ class Decisions:
             case RequestsRunner():
                 shared = {name: options.pop(name) for name in REQUEST_OPTIONS if name in options}
                 requests = [{"state": state, "questions": self.questions, **shared} for state in states]
-                return self._call((requests,), options, capture, one_call_for_all=False)
+                return self._call((requests,), options, capture, one_context_each=True)
             case StatesRunner():
                 return self._call((list(states), self.questions), options, capture, one_call_for_all=True)
         return None
 
     def _call(
-        self, args: tuple[Any, ...], options: dict[str, Any], capture: RunCapture | None, one_call_for_all: bool
+        self,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        capture: RunCapture | None,
+        *,
+        one_call_for_all: bool = False,
+        one_context_each: bool = False,
     ) -> _Call:
         """A call with the capture as the last callables: nothing changes the results after it."""
+        ends_count = capture is not None or one_context_each
+        capture = RunCapture() if capture is None else capture
         if isinstance(self.runner, HookRegistry):
             wrong = ROUTER_OPTIONS & options.keys()
             if wrong and not isinstance(self.runner, RequestsRunner):
@@ -220,17 +246,11 @@ class Decisions:
                     f"the option {min(wrong)!r} chooses among a Router's checkpoints, and this runner, "
                     f"{type(self.runner).__name__}, is one; leave it out, or pass a Router"
                 )
-            if capture is None and self._runs_no_hooks(options):
-                return _Call(args, options, None, one_call_for_all)
-            capture = RunCapture() if capture is None else capture
             options["on_predict_start"] = [*_callables(options.get("on_predict_start")), capture.started]
-            options["on_predict_end"] = [*_callables(options.get("on_predict_end")), capture.ended]
+            if ends_count:
+                # Which result is whose is known at the end only, and so is the id of a call that a start hook fails.
+                options["on_predict_end"] = [*_callables(options.get("on_predict_end")), capture.ended]
         return _Call(args, options, capture, one_call_for_all)
-
-    def _runs_no_hooks(self, options: Mapping[str, Any]) -> bool:
-        """Whether nobody can answer in the runner's place, so that each result's own id is its call's."""
-        hooked = HOOK_OPTIONS & options.keys() or self.runner.hooks or default_hooks()
-        return not hooked and not hasattr(self.runner, "route_batch")
 
 
 @dataclass(frozen=True)
@@ -239,23 +259,20 @@ class _Call:
 
     args: tuple[Any, ...]
     options: dict[str, Any]
-    capture: RunCapture | None
-    """What saw the call's ids; None where the results' own ids are the call's."""
+    capture: RunCapture
     one_call_for_all: bool
     """Whether the results share one run id, and are told apart by their position."""
 
     def decision(self, result: Any) -> Decision:
         """The decision of a call about one state."""
-        if self.capture is not None:
-            return self.decisions([result])[0]
-        return Decision(_checked(result), _own_run_id(result))
+        run_id = self.capture.run_id
+        return self.decisions([result])[0] if run_id is None else Decision(_checked(result), run_id)
 
     def decisions(self, results: Sequence[Any]) -> list[Decision]:
         """A decision for each result, with the id of its call."""
-        run_ids = map(_own_run_id, results) if self.capture is None else self.capture.run_ids(results)
         return [
             Decision(_checked(result), run_id, index if self.one_call_for_all else None)
-            for index, (result, run_id) in enumerate(zip(results, run_ids, strict=True))
+            for index, (result, run_id) in enumerate(zip(results, self.capture.run_ids(results), strict=True))
         ]
 
 

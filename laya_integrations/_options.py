@@ -62,5 +62,3 @@ REQUEST_OPTIONS = ("model", "task", "lang", "lang_guess", "max_len", "head_max_l
 """Options that belong to each request of a Router's batch; the others belong to the call."""
 ROUTER_OPTIONS = frozenset(("model", "task", "lang_guess"))
 """Options that only a Router takes."""
-HOOK_OPTIONS = frozenset(("hooks", "on_predict_start", "on_predict_end"))
-"""Options that run callables of the caller."""

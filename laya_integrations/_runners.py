@@ -33,20 +33,11 @@ def default_runner() -> Any:
         return _default[0]
 
 
-class OfflineHint:
-    """A block in which the default Router's failed download says what to pass instead."""
-
-    def __init__(self, runner: Any) -> None:
-        self._runner = runner
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if not isinstance(error, OSError) or isinstance(error, TimeoutError):
-            return
-        if _default and self._runner is _default[0]:
-            raise OSError(
-                'the default Router could not get its checkpoint from the Hub; pass model="laya-mini", which comes '
-                f"with the package, a checkpoint's path as model=, or a runner=. The Hub said: {error}"
-            ) from error
+def explain_offline(runner: Any, error: OSError) -> None:
+    """Raise an error that says what to pass instead, where `error` is the default Router's failed download."""
+    if isinstance(error, TimeoutError) or not (_default and runner is _default[0]):
+        return
+    raise OSError(
+        'the default Router could not get its checkpoint from the Hub; pass model="laya-mini", which comes '
+        f"with the package, a checkpoint's path as model=, or a runner=. The Hub said: {error}"
+    ) from error

@@ -11,6 +11,7 @@ import langchain_core
 from langchain_core.callbacks import CallbackManager, base, manager
 from langchain_core.globals import get_debug
 from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import get_callback_manager_for_config
 from langchain_core.tracers import context as tracing
 from langchain_core.utils.env import env_var_is_set
 from langsmith.utils import tracing_is_enabled
@@ -33,7 +34,7 @@ def has_listeners(config: RunnableConfig) -> bool:
     callbacks = config.get("callbacks")
     if not callbacks and _registered is not None and _is_silent(_registered):
         return False
-    return bool(CallbackManager.configure(callbacks).handlers)
+    return bool(get_callback_manager_for_config(config).handlers)
 
 
 def _is_silent(registered: _Registered) -> bool:
@@ -42,9 +43,10 @@ def _is_silent(registered: _Registered) -> bool:
         return False
     if tracing.tracing_v2_callback_var.get() is not None or tracing_is_enabled():
         return False
-    if _is_refused():
-        return False
-    return all(var.get() is None and not (env and env_var_is_set(env)) for var, _, _, env in registered)
+    for listener, _, _, switch in registered:
+        if listener.get() is not None or (switch and env_var_is_set(switch)):
+            return False
+    return not _is_refused()
 
 
 @cache
@@ -61,7 +63,11 @@ class _Makers:
 
     def are_own(self) -> bool:
         """Whether they are LangChain's; those that were once found so are not looked at again."""
-        configure, method, init = found = self._now()
+        configure, method, init = found = (
+            manager._configure,
+            CallbackManager.__dict__.get("configure"),
+            CallbackManager.__init__,
+        )
         own = self._own
         # Not `==`, by which a proxy equals what it stands for.
         if configure is own[0] and method is own[1] and init is own[2]:
@@ -70,10 +76,6 @@ class _Makers:
             return False
         self._own = found
         return True
-
-    @staticmethod
-    def _now() -> tuple[Any, Any, Any]:
-        return manager._configure, CallbackManager.__dict__.get("configure"), CallbackManager.__init__
 
 
 _makers = _Makers()

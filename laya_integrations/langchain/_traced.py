@@ -44,11 +44,11 @@ class TracedCall(Generic[Output]):
 
     def invoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """One input in one run of type llm."""
-        config = with_provider(ensure_config(config))
+        config = ensure_config(config)
         if has_listeners(config):
-            return runnable._call_with_config(self._one, input, config, run_type="llm")
+            return self._observed(runnable, input, config)
         # Nobody listens: opening and closing a run would cost more than all the rest here.
-        return copy_context().run(self._unobserved, input, config)
+        return copy_context().run(self._unobserved, runnable, input, config)
 
     async def ainvoke(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig | None) -> Output:
         """`invoke`, off the event loop."""
@@ -85,11 +85,19 @@ class TracedCall(Generic[Output]):
     def _one(self, input: Any, run_manager: Any) -> Output:
         return self._asked(self.prepare(), input, run_manager)
 
-    def _unobserved(self, input: Any, config: RunnableConfig) -> Output:
-        var_child_runnable_config.set(_without_run(config))
+    def _observed(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig) -> Output:
+        return runnable._call_with_config(self._one, input, with_provider(config), run_type="llm")
+
+    def _unobserved(self, runnable: Runnable[Any, Output], input: Any, config: RunnableConfig) -> Output:
+        decisions = self.prepare()
+        if decisions.hooked:
+            # A hook may dispatch LangChain's custom events, which need a run to belong to.
+            return self._observed(runnable, input, config)
+        config.pop("run_name", None)
+        config.pop("run_id", None)
+        var_child_runnable_config.set(config)
         uncover()
-        # A hook that opens runs for bare laya calls finds no listener either; this call needs no cover for it.
-        return self.output(self.prepare().one(self.read(input)))
+        return self.output(decisions.one(self.read(input)))
 
     async def _aone(self, input: Any, run_manager: Any) -> Output:
         return await self._aasked(self.prepare, input, run_manager)
@@ -212,14 +220,6 @@ def _in_context(config: RunnableConfig, function: Callable[..., Result], *args: 
     """Run a function where hooks find this config, as LangChain does for a single call."""
     with set_config_context(config) as context:
         return context.run(function, *args)
-
-
-def _without_run(config: RunnableConfig) -> RunnableConfig:
-    """The config for what happens inside a run, which has neither its name nor its id."""
-    inside = config.copy()
-    inside.pop("run_name", None)
-    inside.pop("run_id", None)
-    return inside
 
 
 def _shared_config(configs: list[RunnableConfig], given: Any) -> RunnableConfig:

@@ -10,15 +10,24 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from langchain_core.callbacks import BaseCallbackHandler, CallbackManager, get_usage_metadata_callback, manager
+from langchain_core.callbacks import (
+    BaseCallbackHandler,
+    CallbackManager,
+    dispatch_custom_event,
+    get_usage_metadata_callback,
+    manager,
+)
 from langchain_core.callbacks.base import BaseCallbackManager
 from langchain_core.globals import set_debug
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.context import collect_runs, register_configure_hook, tracing_v2_enabled
 from langsmith.run_helpers import tracing_context
 
-from laya_integrations.langchain import LayaRunnable, _listeners
+import laya
+from laya.hooks import BaseHook, clear_default_hooks, set_default_hooks
+from laya_integrations.langchain import CallOptions, LayaRunnable, _listeners
 from laya_integrations.langchain._listeners import has_listeners
+from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 
 TEXT = "The invoice was charged twice."
@@ -167,6 +176,49 @@ def test_who_puts_a_proxy_before_it_listens(
     wrapt.wrap_function_wrapper(holder, name, adding)
     runnable.invoke(TEXT)
     assert (Listener.begun, Listener.ended) == (1, 1)
+
+
+def test_who_adds_a_listener_by_tag_listens(runnable: LayaRunnable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What makes the callbacks is told the tags and metadata, as for any other run."""
+    configure = CallbackManager.configure
+
+    def adding(*args: Any, **kwargs: Any) -> Any:
+        made = configure(*args, **kwargs)
+        if "watched" in (kwargs.get("inheritable_tags") or ()):
+            made.add_handler(Listener())
+        return made
+
+    monkeypatch.setattr(CallbackManager, "configure", adding)
+    runnable.invoke(TEXT)
+    runnable.invoke(TEXT, {"tags": ["watched"]})
+    assert (Listener.begun, Listener.ended) == (1, 1)
+
+
+class Announcing(BaseHook):
+    """Dispatches one of LangChain's own events, which fails outside of a run."""
+
+    def __init__(self) -> None:
+        self.announced = 0
+
+    def on_predict_start(self, ctx: laya.PredictContext) -> None:
+        """Announce it."""
+        dispatch_custom_event("deciding", {"states": len(ctx.states)})
+        self.announced += 1
+
+
+@pytest.mark.parametrize("where", ["call", "runner", "process"])
+def test_a_hook_finds_a_run_where_nobody_listens(agent: Any, where: str) -> None:
+    """It may dispatch LangChain's custom events, whoever listens."""
+    hook = Announcing()
+    options = CallOptions(hooks=hook if where == "call" else None)
+    runnable = LayaRunnable(agent, questions=QUESTIONS, options=options)
+    set_default_hooks(hook if where == "process" else None)
+    try:
+        with agent.hooks_installed(*([hook] if where == "runner" else [])):
+            assert runnable.invoke(TEXT).result["answers"]
+    finally:
+        clear_default_hooks()
+    assert hook.announced == 1
 
 
 def test_langsmith_listens(runnable: LayaRunnable, traces: Traces) -> None:

@@ -89,7 +89,7 @@ class Hooked(HookRegistry):
         return ["english" for _ in requests]
 
     def predict_batch(self, requests: Any, **options: Any) -> list[dict[str, Any]]:
-        start, end = options.pop("on_predict_start"), options.pop("on_predict_end")
+        start, end = options.pop("on_predict_start"), options.pop("on_predict_end", None)
         hooks = normalise_hooks(None, start, end)
         self.contexts = [
             PredictContext(states=[r["state"]], questions=r["questions"], run_id=uuid.uuid4().hex) for r in requests
@@ -193,15 +193,6 @@ class Cached(BaseHook):
 
     def on_predict_start(self, ctx: PredictContext) -> None:
         ctx.results = [result_for("cached", run_id="earlier")]
-
-
-def test_a_call_that_no_hook_sees_needs_no_hook_for_its_id() -> None:
-    """Its result has the id."""
-    runner = Counting()
-    decision = Decisions(runner, QUESTIONS).one("a")
-    assert decision.run_id == runner.run_id and runner.options == {}
-    Decisions(runner, QUESTIONS).one("a", RunCapture())
-    assert set(runner.options) == {"on_predict_start", "on_predict_end"}
 
 
 @pytest.mark.parametrize("where", ["call", "runner", "process"])
