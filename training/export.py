@@ -31,7 +31,11 @@ _TOKENS = {"cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]", "
 
 def main() -> None:
     """Export the state of the run."""
-    options = _options()
+    export(_options())
+
+
+def export(options: argparse.Namespace) -> None:
+    """Write the checkpoint that the options describe, and say how large it is and what temperatures fit it."""
     torch.set_num_threads(options.threads)
     sources = fetch_sources(options.state_dir / "sources")
     network = new_network(sources.encoder)
@@ -99,6 +103,8 @@ def write_checkpoint(
     weights |= _pooler(sources)
     weights["temperature"] = torch.tensor(temperature)
     save_file(weights, out / "model.safetensors", metadata={"format": "pt"})
+    # It is written for its owner alone, and ships to others.
+    (out / "model.safetensors").chmod(0o644)
 
 
 def _pooler(sources: Sources) -> dict[str, torch.Tensor]:
@@ -119,16 +125,21 @@ def _write_json(path: Path, content: dict[str, object]) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Those that only an export has."""
     parser.add_argument("--out", type=Path, required=True, help="folder of the checkpoint")
-    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
     parser.add_argument("--mean", action="store_true", help="the running mean: better while the rates are still high")
     parser.add_argument("--earlier", type=Path, help="an earlier state of this run, whose weights are mixed in")
     parser.add_argument("--share", type=float, default=0.3, help="share of the earlier weights")
     parser.add_argument("--calibration", type=int, default=6000, help="held-out decisions to fit temperatures on")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
+    parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
     parser.add_argument("--threads", type=int, default=2)
+    add_options(parser)
     return parser.parse_args()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,19 @@ class Average:
             for name, parameter in network.named_parameters():
                 if name in self.weights:
                     parameter.copy_(self.weights[name])
+
+
+def read_position(folder: Path) -> Position:
+    """Where the run of that folder stands, without its weights; a fresh position where there is nothing yet."""
+    path = folder / _FILE
+    return Position(**torch.load(path, weights_only=False, mmap=True)["position"]) if path.exists() else Position()
+
+
+def keep_state(folder: Path, copy: Path) -> None:
+    """Keep the run's state as it stands under another name, in one move."""
+    partial = copy.with_name(copy.name + ".part")
+    shutil.copyfile(folder / _FILE, partial)
+    os.replace(partial, copy)
 
 
 def save_state(

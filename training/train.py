@@ -36,7 +36,11 @@ _LOG_EVERY_S = 60.0
 
 def main() -> None:
     """Train for one sitting."""
-    options = _options()
+    sit(_options())
+
+
+def sit(options: argparse.Namespace) -> Position:
+    """Train until the time is up, the plan is fulfilled, or a stop signal comes; return where the run stands then."""
     torch.set_num_threads(options.threads)
     torch.manual_seed(SEED)
     random.seed(SEED)
@@ -52,6 +56,7 @@ def main() -> None:
     stream = Batches(Mixture(sources, options.data, SEED), RowEncoder(sources.encoder), options.tokens, options.rows)
     run = Run(network, optimizer, rates, average, position, folder, options.sequences, options.decay)
     run.train(stream, options.minutes * 60)
+    return position
 
 
 class Batches:
@@ -182,8 +187,9 @@ class _Log:
 _NAMED = frozenset({"clinc", "wordnet", "vader", "davidson", "home", "spam", "chatter"})
 
 
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
+def parser_for(description: str | None) -> argparse.ArgumentParser:
+    """The options of a sitting."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
     parser.add_argument("--minutes", type=float, default=140.0, help="length of this sitting")
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
@@ -194,7 +200,11 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=20, help="most rows of a batch")
     parser.add_argument("--encoder-rate", type=float, default=9e-5)
     parser.add_argument("--head-rate", type=float, default=5e-4)
-    return parser.parse_args()
+    return parser
+
+
+def _options() -> argparse.Namespace:
+    return parser_for(__doc__).parse_args()
 
 
 if __name__ == "__main__":
