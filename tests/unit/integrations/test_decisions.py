@@ -173,11 +173,10 @@ def test_a_callers_callables_run_before_the_capture() -> None:
     assert all(d.usage["input_tokens"] == len("replaced") for d in decisions)
 
 
-class Counting(HookRegistry):
-    """A runner of one checkpoint, that notes the options it is given."""
+class RunsHooks(HookRegistry):
+    """A runner that runs every hook there is."""
 
     def predict(self, state: Any, questions: Any, **options: Any) -> dict[str, Any]:
-        self.options = options
         ctx = PredictContext(states=[state], questions=questions)
         hooks = [*default_hooks(), *self.hooks, *normalise_hooks(options.get("hooks"))]
         hooks += normalise_hooks(None, options.get("on_predict_start"), options.get("on_predict_end"))
@@ -198,7 +197,8 @@ class Cached(BaseHook):
 @pytest.mark.parametrize("where", ["call", "runner", "process"])
 def test_wherever_a_hook_is_it_may_answer_with_an_earlier_id(where: str) -> None:
     """The call's own id counts."""
-    runner = Counting(hooks=Cached() if where == "runner" else None)
+    runner = RunsHooks()
+    runner.add_hook([Cached()] if where == "runner" else [])
     set_default_hooks(Cached() if where == "process" else None)
     try:
         options = CallOptions(hooks=Cached() if where == "call" else None)
