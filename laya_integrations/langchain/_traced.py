@@ -97,7 +97,7 @@ class TracedCall(Generic[Output]):
         config.pop("run_id", None)
         var_child_runnable_config.set(config)
         uncover()
-        return self.output(decisions.one(self.read(input)))
+        return self.output(decisions.one_unhooked(self.read(input)))
 
     async def _aone(self, input: Any, run_manager: Any) -> Output:
         return await self._aasked(self.prepare, input, run_manager)

@@ -208,6 +208,25 @@ def test_wherever_a_hook_is_it_may_answer_with_an_earlier_id(where: str) -> None
     assert decision.result["run_id"] == "earlier" and decision.run_id == runner.run_id
 
 
+def test_results_that_tell_their_id_need_no_hook_once_seen() -> None:
+    """Of laya's own classes only: another's `predict` may hand laya hooks that nobody sees."""
+
+    class Own(RunsHooks):
+        def predict(self, state: Any, questions: Any, **options: Any) -> dict[str, Any]:
+            self.options = options
+            return super().predict(state, questions, **options)
+
+    class Others(Own):
+        pass
+
+    Own.__module__ = "laya.own"
+    for kind, later in ((Own, set()), (Others, {"on_predict_start"})):
+        runner = kind()
+        for expected in ({"on_predict_start"}, later):
+            decision = Decisions(runner, QUESTIONS).one_unhooked("a")
+            assert decision.run_id == runner.run_id and runner.options.keys() == expected
+
+
 def test_a_failed_call_leaves_its_run_id() -> None:
     """The trace of a failure needs it."""
 
