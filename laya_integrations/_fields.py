@@ -66,11 +66,9 @@ class RunnerFields(BaseModel):
         return super().__deepcopy__(memo)
 
     def _loaded_runner(self) -> Any:
-        runner = self.runner
-        if runner is not None:
-            if runner is _LEFT_BEHIND:
-                self._check_kept()
-            return runner
+        self._check_kept()
+        if self.runner is not None:
+            return self.runner
         return default_runner() if self.model is None else load_runner(self.model)
 
     def _check_kept(self) -> None:

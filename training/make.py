@@ -9,10 +9,7 @@ from pathlib import Path
 
 from training.export import add_options, export
 from training.state import keep_state, read_position
-from training.train import parser_for, sit
-
-STAGES = ((283_000, 43_000), (355_500, 45_000))
-"""The plan after which each fall of the rates has ended, and its length, in sequences."""
+from training.train import STAGES, parser_for, sit
 
 
 def main() -> None:
@@ -21,6 +18,7 @@ def main() -> None:
     add_options(parser)
     options = parser.parse_args()
     folder: Path = options.state_dir
+    earlier = folder / f"state-{STAGES[0][0]}.pt"
     position = read_position(folder)
     started, minutes = position.seconds, options.minutes
     for sequences, decay in STAGES:
@@ -31,16 +29,12 @@ def main() -> None:
         if position.sequences < sequences:
             print("the plan isn't fulfilled; the same call goes on", flush=True)
             return
-        if position.sequences < sequences + options.rows:  # the stage has just ended
-            keep_state(folder, _kept(folder, sequences))
-    options.earlier = options.earlier or _kept(folder, STAGES[0][0])
+        if sequences == STAGES[0][0] and position.sequences < sequences + options.rows:  # it has just ended
+            keep_state(folder, earlier)
+    options.earlier = options.earlier or earlier
     if not options.earlier.exists():
         parser.error(f"{options.earlier} isn't there: the run in {folder} went by another plan; pass --earlier")
     export(options)
-
-
-def _kept(folder: Path, sequences: int) -> Path:
-    return folder / f"state-{sequences}.pt"
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from training.state import Average, Position, load_state, save_state
 
 DEFAULT_STATE = Path.home() / ".cache" / "laya-training"
 SEED = 20
+STAGES = ((283_000, 43_000), (355_500, 45_000))
+"""The plan after which each fall of the rates has ended, and its length, in sequences."""
 _CHUNK = 2048
 """Examples that are sorted by length together."""
 _WARMUP = 2500
@@ -193,8 +195,8 @@ def parser_for(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, required=True, help="folder of clinc150, vader and davidson .jsonl")
     parser.add_argument("--minutes", type=float, default=140.0, help="length of this sitting")
     parser.add_argument("--state-dir", type=Path, default=DEFAULT_STATE)
-    parser.add_argument("--sequences", type=int, default=355_500, help="the plan over all sittings")
-    parser.add_argument("--decay", type=int, default=45_000, help="the last sequences of the plan, in which rates fall")
+    parser.add_argument("--sequences", type=int, default=STAGES[-1][0], help="the plan over all sittings")
+    parser.add_argument("--decay", type=int, default=STAGES[-1][1], help="its last sequences, in which rates fall")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=2048, help="tokens of a batch, padding included")
     parser.add_argument("--rows", type=int, default=20, help="most rows of a batch")

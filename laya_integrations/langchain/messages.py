@@ -94,8 +94,6 @@ def state_of(value: Any) -> Any:
 
     Raises StateError for what is nested too deeply, or contains itself, and for an object without a JSON form.
     """
-    if isinstance(value, str):
-        return value
     try:
         return _state(value)
     except RecursionError:
