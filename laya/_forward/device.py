@@ -18,6 +18,7 @@ _PREFERENCE = ("cuda", "mps", "xpu", "cpu")
 _CPU_COST = PassCost(overhead=40, budget=4096)
 _PACKED_CPU_COST = PassCost(overhead=40, budget=2048, padded=False)
 _ACCELERATOR_COST = PassCost(overhead=2048, budget=65536)
+_PACKED_ACCELERATOR_COST = PassCost(overhead=2048, budget=16384, padded=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def pass_cost(device: torch.device, packed: bool) -> PassCost:
     """What a forward pass costs on a device, over rows that lie end to end or over padded ones."""
     if device.type == "cpu":
         return _PACKED_CPU_COST if packed else _CPU_COST
-    return _ACCELERATOR_COST
+    return _PACKED_ACCELERATOR_COST if packed else _ACCELERATOR_COST
 
 
 def _available(kind: str, index: int | None) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 ACTION_FEATURES = 4
 ACTION_WIDTH = 256
-_MASKED = -1e4
+MASKED = -1e4
 """Logit of a slot without an option; finite, so that half precision and entropy stay defined."""
 
 
@@ -96,15 +96,20 @@ class DecisionNetwork(nn.Module):
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         hidden = hidden + self.type_emb(qtype).unsqueeze(1)
         positions = torch.cat((torch.zeros_like(marker_pos[:, :1]), marker_pos), dim=1)
-        return self.score(self.head(hidden, attention_mask[:, None, None, :].bool(), positions), marker_mask)
+        read = self.head(hidden, attention_mask[:, None, None, :].bool(), positions)
+        logits = self.score(read[:, 1:]).masked_fill(~marker_mask, MASKED)
+        return logits, self.act(read[:, 0], logits, marker_mask)
 
-    def score(self, read: Tensor, marker_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The head's output at CLS and the markers `[n, 1 + K, d]`, `[n, K]` mask -> `[n, K]`, `[n, A]` logits, F32."""
-        logits = self.scorer(read[:, 1:]).squeeze(-1).float()
-        logits = logits.masked_fill(~marker_mask, _MASKED)
+    def score(self, read: Tensor) -> Tensor:
+        """The head's output at options' markers `[..., d]` -> logits `[...]`, F32."""
+        logits: Tensor = self.scorer(read).squeeze(-1).float()
+        return logits
+
+    def act(self, read: Tensor, logits: Tensor, marker_mask: Tensor) -> Tensor:
+        """The head's output at CLS `[n, d]`, `[n, K]` logits and mask -> action logits `[n, A]`, F32."""
         features = action_features(logits, marker_mask)
-        act_logits = self.act_head(torch.cat((read[:, 0], features.to(read.dtype)), dim=-1)).float()
-        return logits, act_logits
+        act_logits: Tensor = self.act_head(torch.cat((read, features.to(read.dtype)), dim=-1)).float()
+        return act_logits
 
 
 def action_features(logits: Tensor, marker_mask: Tensor) -> Tensor:

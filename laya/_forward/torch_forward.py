@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from laya._checkpoints.config import CheckpointConfig, load_encoder_config
 from laya._checkpoints.source import CheckpointFiles
@@ -33,13 +35,15 @@ class TorchForward:
         self, network: DecisionNetwork, device: torch.device, precision: Precision, compile: bool = False
     ) -> None:
         self.network = network.to(device).eval().requires_grad_(False)
-        self.device = device
+        # With its index: which device plain "cuda" is may differ from thread to thread.
+        self.device = network.type_emb.weight.device
         self.precision = precision
         self.parameters = parameter_count(network)
         self.max_positions = _max_positions(network.encoder)
-        packed = device.type == "cpu" and not compile and PackedNetwork.knows(network)
+        packed = not compile and precision.autocast is None and PackedNetwork.knows(network)
         self.cost: PassCost = pass_cost(device, packed)
-        self._call: Any = self._packed() if packed else torch.compile(network, dynamic=True) if compile else network
+        self._padded: Any = torch.compile(network, dynamic=True) if compile else network
+        self._compute: Callable[[Batch], tuple[Tensor, Tensor]] = self._packed() if packed else self._over_padding
         self._lock = Lock()
         in_forked_child(self._renew)
 
@@ -59,10 +63,13 @@ class TorchForward:
 
     def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Option logits `[n, K]` and action logits `[n, A]`, as F32 arrays."""
-        inputs = [torch.from_numpy(array).to(self.device) for array in batch]
         with self._lock, torch.inference_mode(), self._autocast():
-            logits, act_logits = self._call(*inputs)
+            logits, act_logits = self._compute(batch)
             return logits.float().cpu().numpy(), act_logits.float().cpu().numpy()
+
+    def _over_padding(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        logits: tuple[Tensor, Tensor] = self._padded(*(torch.from_numpy(array).to(self.device) for array in batch))
+        return logits
 
     def _renew(self) -> None:
         """Make ready in a forked child; a pass of the parent may have held the lock."""

@@ -30,9 +30,9 @@ class BertRows:
         absolute = getattr(config, "position_embedding_type", None) in (None, "absolute")
         return absolute and not getattr(config, "is_decoder", False)
 
-    def __call__(self, ids: Tensor, rows: Rows) -> Tensor:
-        """`[T]` ids -> `[T, d]`."""
-        hidden: Tensor = self._norm(self._words(ids).add_(self._places[rows.positions]))
+    def __call__(self, ids: Tensor, positions: Tensor, rows: Rows) -> Tensor:
+        """`[T]` ids and their places in their rows -> `[T, d]`."""
+        hidden: Tensor = self._norm(self._words(ids).add_(self._places[positions]))
         for layer in self._layers:
             hidden = layer(hidden, rows)
         return hidden

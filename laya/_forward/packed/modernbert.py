@@ -33,10 +33,10 @@ class ModernBertRows:
             return False
         return _plain_rotation(encoder.config) and _regular_layers(encoder.config)
 
-    def __call__(self, ids: Tensor, rows: Rows) -> Tensor:
-        """`[T]` ids -> `[T, d]`."""
+    def __call__(self, ids: Tensor, positions: Tensor, rows: Rows) -> Tensor:
+        """`[T]` ids and their places in their rows -> `[T, d]`."""
         hidden: Tensor = self._embeddings(ids)
-        turns = {kind: rotations.at(rows.positions) for kind, rotations in self._rotations.items()}
+        turns = {kind: rotations.at(positions, rows.longest) for kind, rotations in self._rotations.items()}
         for layer in self._layers:
             hidden = layer(hidden, turns[rope.FULL if layer.window is None else rope.SLIDING], rows)
         normed: Tensor = self._final_norm(hidden)
@@ -65,14 +65,13 @@ class _Rotations:
 
     def __init__(self, frequencies: Tensor) -> None:
         self._frequencies = frequencies.float()
-        self._table = torch.empty(0, len(frequencies), dtype=torch.complex64)
+        self._table = torch.empty(0, len(frequencies), dtype=torch.complex64, device=frequencies.device)
 
-    def at(self, positions: Tensor) -> Tensor:
-        """`[T]` positions -> `[T, 1, 1, h / 2]`, complex."""
+    def at(self, positions: Tensor, longest: int) -> Tensor:
+        """`[T]` positions, all below `longest` -> `[T, 1, 1, h / 2]`, complex."""
         table = self._table
-        needed = int(positions.max()) + 1 if len(positions) else 0
-        if len(table) < needed:
-            angles = torch.arange(2 * needed).float().unsqueeze(1) * self._frequencies
+        if len(table) < longest:
+            angles = torch.arange(2 * longest, device=table.device).float().unsqueeze(1) * self._frequencies
             table = self._table = torch.polar(torch.ones_like(angles), angles)
         return table[positions][:, None, None]
 

@@ -6,13 +6,15 @@ from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from laya._forward.network import DecisionNetwork
+from laya._forward.network import MASKED, DecisionNetwork
 from laya._forward.packed.bert import BertRows
+from laya._forward.packed.layout import PackedBatch, lay_out
 from laya._forward.packed.linear import Linear, filler, take
 from laya._forward.packed.modernbert import ModernBertRows
-from laya._forward.packed.rows import Rows
+from laya._forward.packed.rows import ProcessorRows, Rows
+from laya._forward.packed.varlen import VarlenRows, varlen_works
+from laya._pipeline.batches import Batch
 
 _ENCODERS = (ModernBertRows, BertRows)
 
@@ -20,8 +22,8 @@ _ENCODERS = (ModernBertRows, BertRows)
 class Encoder(Protocol):
     """Hidden states of tokens that lie end to end."""
 
-    def __call__(self, ids: Tensor, rows: Rows) -> Tensor:
-        """`[T]` ids -> `[T, d]`."""
+    def __call__(self, ids: Tensor, positions: Tensor, rows: Rows) -> Tensor:
+        """`[T]` ids and their places in their rows -> `[T, d]`."""
 
 
 class PackedNetwork:
@@ -33,6 +35,7 @@ class PackedNetwork:
     def __init__(self, network: DecisionNetwork) -> None:
         kind = next(kind for kind in _ENCODERS if kind.knows(network.encoder))
         self._network = network
+        self._device = network.type_emb.weight.device
         self._encoder: Encoder = kind(network.encoder)
         layers = cast("list[nn.TransformerEncoderLayer]", list(network.head.layers))
         self._early = [_EarlyLayer(layer) for layer in layers[:-1]]
@@ -40,25 +43,37 @@ class PackedNetwork:
 
     @classmethod
     def knows(cls, network: DecisionNetwork) -> bool:
-        """Whether the encoder of a network can be computed this way."""
-        return any(kind.knows(network.encoder) for kind in _ENCODERS)
+        """Whether a network can be computed this way on the device that it is on."""
+        if not any(kind.knows(network.encoder) for kind in _ENCODERS):
+            return False
+        weight = network.type_emb.weight
+        return weight.device.type == "cpu" or all(
+            varlen_works(weight.device, weight.dtype, width) for width in _head_widths(network)
+        )
 
-    def __call__(
-        self, input_ids: Tensor, attention_mask: Tensor, marker_pos: Tensor, marker_mask: Tensor, qtype: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """What `DecisionNetwork.forward` takes and gives; each row's tokens must come before its padding."""
-        lengths = attention_mask.sum(1)
-        ids = input_ids[attention_mask.bool()]
-        rows = Rows(lengths.tolist(), filler(ids.shape[0]))
-        hidden = self._encoder(pad(ids, (0, rows.filler)), rows)
-        kinds = self._network.type_emb.weight[qtype].repeat_interleave(lengths, dim=0)
-        hidden = hidden + pad(kinds, (0, 0, 0, rows.filler))
-        positions = torch.cat((torch.zeros_like(marker_pos[:, :1]), marker_pos), dim=1)
-        read = self._read(hidden, rows, positions + rows.starts.unsqueeze(1))
-        return self._network.score(read, marker_mask)
+    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """`[n, K]` option logits and `[n, A]` action logits, F32; each row's tokens must come before its padding."""
+        if self._device.type == "cpu":
+            missing = filler(int(batch.attention_mask.sum()))
+            packed = lay_out(batch, missing)
+            lengths, reads = packed.lengths.tolist(), packed.reads.tolist()
+            return self.compute(packed, ProcessorRows(lengths, reads, missing))
+        packed = lay_out(batch)
+        return self.compute(packed, VarlenRows.of(packed, self._device))
+
+    def compute(self, packed: PackedBatch, rows: Rows) -> tuple[Tensor, Tensor]:
+        """The same from rows that lie end to end, and what looks at one row at a time."""
+        ids, positions, kinds, where, cls, options, slots, shown, *_ = (
+            torch.from_numpy(array).to(self._device) for array in packed
+        )
+        hidden = self._encoder(ids, positions, rows) + self._network.type_emb.weight[kinds]
+        read = self._read(hidden, rows, where)
+        logits = torch.full(shown.shape, MASKED, device=self._device)
+        logits.view(-1)[slots] = self._network.score(read[options])
+        return logits, self._network.act(read[cls], logits, shown)
 
     def _read(self, hidden: Tensor, rows: Rows, where: Tensor) -> Tensor:
-        """The head's output `[n, P, d]` at `[n, P]` tokens."""
+        """The head's output `[R, d]` at `[R]` tokens."""
         if self._last is None:
             return hidden[where]
         for layer in self._early:
@@ -99,13 +114,21 @@ class _LastLayer:
         attention.in_proj_weight = None
 
     def __call__(self, hidden: Tensor, rows: Rows, where: Tensor) -> Tensor:
-        """`[T, d]` hidden states, `[n, P]` tokens -> `[n, P, d]`."""
+        """`[T, d]` hidden states, `[R]` tokens -> `[R, d]`."""
         normed = self._norm(hidden)
         k, v = self._kv(normed).unflatten(-1, (2, self._heads, -1)).unbind(1)
-        q = self._q(normed[where.flatten()]).unflatten(0, where.shape).unflatten(-1, (self._heads, -1))
-        mixed = rows.read(q, k, v).flatten(0, 1)
-        return self._feed_forward(self._out.plus(mixed, hidden[where.flatten()])).view(*where.shape, -1)
+        q = self._q(normed[where]).unflatten(-1, (self._heads, -1))
+        return self._feed_forward(self._out.plus(rows.read(q, k, v), hidden[where]))
 
 
 def _projection(attention: nn.MultiheadAttention, rows: slice) -> Linear:
     return Linear(cast(Tensor, attention.in_proj_weight).detach()[rows], attention.in_proj_bias.detach()[rows])
+
+
+def _head_widths(network: DecisionNetwork) -> set[int]:
+    """Entries of an attention head, in the encoder's layers and in the decision head's."""
+    config: Any = network.encoder.config
+    width: int = config.hidden_size
+    layers = cast("list[nn.TransformerEncoderLayer]", list(network.head.layers))
+    heads = {config.num_attention_heads, *(layer.self_attn.num_heads for layer in layers)}
+    return {width // count for count in heads}

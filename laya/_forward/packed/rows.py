@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -17,69 +19,83 @@ Measured on a CPU, as is the size of a block.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Neighbouring rows of one length."""
+class Rows(Protocol):
+    """Where rows lie in the tokens of a pass, and attention within each of them."""
 
-    start: int
-    """First token, counted over all rows."""
-    first: int
-    """First row."""
-    rows: int
-    length: int
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Where each row lies in the tokens of a pass."""
-
-    lengths: Sequence[int]
-    filler: int = 0
-    """Tokens after the last row that belong to none; they are computed, attend to nothing, and nothing reads them."""
-    runs: list[Run] = field(init=False)
-    positions: Tensor = field(init=False)
-    """`[T]`, each token's place in its row, 0 in the filler."""
-    starts: Tensor = field(init=False)
-    """`[n]`, each row's first token."""
-    _masks: dict[tuple[str, int, int], Tensor] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        lengths = torch.tensor(self.lengths)
-        starts = lengths.cumsum(0) - lengths
-        object.__setattr__(self, "runs", list(_runs(self.lengths)))
-        object.__setattr__(self, "starts", starts)
-        positions = torch.arange(int(lengths.sum())) - starts.repeat_interleave(lengths)
-        object.__setattr__(self, "positions", pad(positions, (0, self.filler)))
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest row."""
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
         """Attention of `[T, H, h]` queries over their own row -> `[T, H * h]`.
 
         With a window a token sees the tokens at most that many places away.
         """
+
+    def read(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """Attention of a few queries `[R, H, h]` of each row over all its tokens -> `[R, H * h]`."""
+
+
+class Run(NamedTuple):
+    """Neighbouring rows that are alike, which are looked at in one call."""
+
+    rows: int
+    tokens: slice
+    """Of all rows' tokens, theirs."""
+    reads: slice
+    """Of all tokens that are read, theirs."""
+
+
+@dataclass(frozen=True)
+class ProcessorRows:
+    """Rows of known lengths, for processors: a call for each run of rows of one length."""
+
+    lengths: Sequence[int]
+    reads: Sequence[int]
+    """How many of each row's tokens are read."""
+    filler: int = 0
+    """Tokens after the last row that belong to none; they are computed, attend to nothing, and nothing reads them."""
+    _masks: dict[tuple[str, int, int], Tensor] = field(default_factory=dict)
+
+    @property
+    def longest(self) -> int:
+        """As `Rows` says."""
+        return max(self.lengths)
+
+    @cached_property
+    def _alike(self) -> list[Run]:
+        """Runs of rows of one length."""
+        return list(_runs(self.lengths, self.reads, self.lengths))
+
+    @cached_property
+    def _read_alike(self) -> list[Run]:
+        """Runs of rows of one length with as many tokens that are read."""
+        return list(_runs(self.lengths, self.reads, list(zip(self.lengths, self.reads, strict=True))))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, window: int | None = None) -> Tensor:
+        """As `Rows` says; the filler gets zeros."""
         mixed = torch.empty(v.shape, dtype=v.dtype)
         if self.filler:
             mixed[-self.filler :] = 0
-        for run in self.runs:
-            part = slice(run.start, run.start + run.rows * run.length)
-            shape = (run.rows, run.length)
-            out, qs, ks, vs = (x[part].unflatten(0, shape).transpose(1, 2) for x in (mixed, q, k, v))
-            if window is not None and run.length >= _BLOCKED_FROM * window:
+        for run in self._alike:
+            out, qs, ks, vs = (_by_row(x[run.tokens], run.rows) for x in (mixed, q, k, v))
+            length = qs.shape[2]
+            if window is not None and length >= _BLOCKED_FROM * window:
                 for row in range(run.rows):
                     out[row] = self._attend_nearby(qs[row], ks[row], vs[row], window)
             else:
-                mask = None if window is None or run.length <= window + 1 else self._band(run.length, window)
+                mask = None if window is None or length <= window + 1 else self._band(length, window)
                 out.copy_(scaled_dot_product_attention(qs, ks, vs, attn_mask=mask))
         return mixed.flatten(1)
 
     def read(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """Attention of a few queries `[n, P, H, h]` of each row over all its tokens -> `[n, P, H * h]`."""
+        """As `Rows` says."""
         mixed = torch.empty(q.shape, dtype=q.dtype)
-        for run in self.runs:
-            rows = slice(run.first, run.first + run.rows)
-            part = slice(run.start, run.start + run.rows * run.length)
-            keys, values = (x[part].unflatten(0, (run.rows, run.length)).transpose(1, 2) for x in (k, v))
-            mixed[rows] = scaled_dot_product_attention(q[rows].transpose(1, 2), keys, values).transpose(1, 2)
-        return mixed.flatten(2)
+        for run in self._read_alike:
+            out, qs = (_by_row(x[run.reads], run.rows) for x in (mixed, q))
+            ks, vs = (_by_row(x[run.tokens], run.rows) for x in (k, v))
+            out.copy_(scaled_dot_product_attention(qs, ks, vs))
+        return mixed.flatten(1)
 
     def _attend_nearby(self, q: Tensor, k: Tensor, v: Tensor, window: int) -> Tensor:
         """Attention `[H, L, h]` in which a block of queries looks at its surroundings only, all blocks in one call."""
@@ -126,9 +142,17 @@ def _block(window: int) -> int:
     return max(16, window // 2)
 
 
-def _runs(lengths: Sequence[int]) -> Iterator[Run]:
-    start = first = 0
-    for length, group in groupby(lengths):
-        rows = len(list(group))
-        yield Run(start, first, rows, length)
-        start, first = start + rows * length, first + rows
+def _by_row(x: Tensor, rows: int) -> Tensor:
+    """`[rows * L, H, h]` -> `[rows, H, L, h]`, the same memory."""
+    split: Tensor = x.unflatten(0, (rows, -1))
+    return split.transpose(1, 2)
+
+
+def _runs(lengths: Sequence[int], reads: Sequence[int], keys: Sequence[object]) -> Iterator[Run]:
+    """Runs of neighbours with equal keys."""
+    token = read = 0
+    for _, group in groupby(range(len(keys)), key=keys.__getitem__):
+        rows = list(group)
+        tokens, readings = sum(lengths[row] for row in rows), sum(reads[row] for row in rows)
+        yield Run(len(rows), slice(token, token + tokens), slice(read, read + readings))
+        token, read = token + tokens, read + readings

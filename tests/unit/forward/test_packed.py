@@ -6,81 +6,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import BertConfig, BertModel, ModernBertConfig, ModernBertModel, RobertaConfig, RobertaModel
+from transformers import RobertaConfig, RobertaModel
 
 from laya._forward.device import Precision
 from laya._forward.network import DecisionNetwork
 from laya._forward.packed import PackedNetwork, linear
+from laya._forward.packed.layout import lay_out
 from laya._forward.packed.linear import Linear, filler, packing_works
-from laya._forward.packed.rows import Rows
+from laya._forward.packed.rows import ProcessorRows
 from laya._forward.torch_forward import TorchForward
-
-LENGTHS = [5, 5, 9, 17, 40, 40, 63, 150]
-
-
-def modernbert(**changes: object) -> nn.Module:
-    """A small ModernBERT whose window is far shorter than the rows."""
-    torch.manual_seed(3)
-    settings = {
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 5,
-        "num_attention_heads": 4,
-        "vocab_size": 200,
-        "local_attention": 16,
-        "pad_token_id": 0,
-        "global_attn_every_n_layers": 3,
-    }
-    return ModernBertModel(ModernBertConfig(**{**settings, **changes}))
-
-
-def bert(**changes: object) -> nn.Module:
-    """A small BERT."""
-    torch.manual_seed(3)
-    settings = {
-        "hidden_size": 64,
-        "intermediate_size": 96,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 4,
-        "vocab_size": 200,
-    }
-    return BertModel(BertConfig(**{**settings, **changes}), add_pooling_layer=False)
-
-
-ENCODERS = {
-    "modernbert": modernbert,
-    "modernbert with biases": lambda: modernbert(attention_bias=True, mlp_bias=True, norm_bias=True),
-    "modernbert, one base": lambda: modernbert(global_rope_theta=5000.0, local_rope_theta=5000.0),
-    "modernbert, all layers global": lambda: modernbert(global_attn_every_n_layers=1),
-    "modernbert, another activation": lambda: modernbert(hidden_activation="silu"),
-    "bert": bert,
-    "bert, another activation": lambda: bert(hidden_act="relu"),
-}
-
-
-def network(encoder: nn.Module, head_layers: int = 2) -> DecisionNetwork:
-    """A decision network around an encoder, with all weights away from their initial zeros and ones."""
-    torch.manual_seed(4)
-    built = DecisionNetwork(encoder, 64, head_layers, 2).eval().requires_grad_(False)
-    for parameter in built.parameters():
-        parameter.add_(torch.randn_like(parameter) * 0.05)
-    return built
-
-
-def batch(lengths: list[int], options: int = 3) -> list[torch.Tensor]:
-    """Padded rows of random ids; later rows have fewer options."""
-    torch.manual_seed(5)
-    ids = torch.randint(1, 200, (len(lengths), max(lengths)))
-    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
-    markers = torch.arange(1, options + 1).repeat(len(lengths), 1)
-    shown = torch.arange(options) < torch.tensor([options - row % 2 for row in range(len(lengths))])[:, None]
-    return [ids * mask, mask, markers * shown, shown, torch.arange(len(lengths)) % 3]
-
-
-def agree(one: tuple[torch.Tensor, torch.Tensor], other: tuple[torch.Tensor, torch.Tensor], atol: float) -> None:
-    """Option logits and action logits are the same."""
-    for mine, wanted in zip(one, other, strict=True):
-        torch.testing.assert_close(mine, wanted, atol=atol, rtol=1e-4)
+from tests.unit.forward.networks import ENCODERS, LENGTHS, agree, batch, modernbert, network, padded
 
 
 @pytest.fixture(params=["packed weights", "plain weights"])
@@ -100,8 +35,8 @@ def test_packed_rows_get_the_logits_of_padded_rows(name: str, head_layers: int) 
     built = network(ENCODERS[name](), head_layers)
     inputs = batch(LENGTHS)
     with torch.inference_mode():
-        wanted = built(*inputs)
-        agree(PackedNetwork(built)(*inputs), wanted, atol=2e-5)
+        wanted = padded(built, inputs)
+        agree(PackedNetwork(built)(inputs), wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["modernbert", "bert"])
@@ -110,8 +45,8 @@ def test_rows_need_no_order(name: str) -> None:
     built = network(ENCODERS[name]())
     inputs = batch([40, 5, 150, 5, 63])
     with torch.inference_mode():
-        wanted = built(*inputs)
-        agree(PackedNetwork(built)(*inputs), wanted, atol=2e-5)
+        wanted = padded(built, inputs)
+        agree(PackedNetwork(built)(inputs), wanted, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", ["modernbert", "bert"])
@@ -120,10 +55,10 @@ def test_half_precision_weights_are_computed_too(name: str) -> None:
     built = network(ENCODERS[name]())
     inputs = batch(LENGTHS)
     with torch.inference_mode():
-        wanted = built(*inputs)
-        packed = PackedNetwork(built.to(torch.bfloat16))(*inputs)
+        wanted = padded(built, inputs)
+        packed = PackedNetwork(built.to(torch.bfloat16))(inputs)
     assert packed[0].dtype is torch.float32
-    shown = inputs[3]
+    shown = torch.from_numpy(inputs.marker_mask)
     torch.testing.assert_close(packed[0][shown], wanted[0][shown], atol=0.1, rtol=0.1)
 
 
@@ -174,7 +109,7 @@ def test_attention_is_the_softmax_over_a_rows_window(window: int | None) -> None
     torch.manual_seed(1)
     lengths = [1, 1, 3, 31, 32, 33, 100, 100, 255, 256, 300]
     q, k, v = torch.randn(sum(lengths), 3, 2, 8).unbind(1)
-    found = Rows(lengths).attend(q, k, v, window)
+    found = ProcessorRows(lengths, [0] * len(lengths)).attend(q, k, v, window)
     start = 0
     for length in lengths:
         queries, keys, values = (x[start : start + length].transpose(0, 1) for x in (q, k, v))
@@ -224,8 +159,30 @@ def test_filler_attends_to_nothing(window: int | None) -> None:
     """Nothing of what lay in memory before reaches the layers after it."""
     torch.manual_seed(1)
     q, k, v = torch.randn(20, 3, 2, 8).unbind(1)
-    rows = Rows([7, 9], filler=4)
-    found = rows.attend(q, k, v, window)
-    assert rows.positions.tolist() == [*range(7), *range(9), 0, 0, 0, 0]
+    found = ProcessorRows([7, 9], [2, 2], filler=4).attend(q, k, v, window)
     assert not found[16:].any()
-    torch.testing.assert_close(found[:16], Rows([7, 9]).attend(q[:16], k[:16], v[:16], window))
+    torch.testing.assert_close(found[:16], ProcessorRows([7, 9], [2, 2]).attend(q[:16], k[:16], v[:16], window))
+
+
+def test_what_is_laid_out_is_the_batch_without_its_padding() -> None:
+    """Tokens, what they belong to and what is read of them, with two tokens of filler."""
+    laid = lay_out(batch([5, 3], options=2), filler=2)
+    assert laid.ids.tolist() == [*batch([5, 3]).input_ids[0], *batch([5, 3]).input_ids[1, :3], 0, 0]
+    assert laid.positions.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 0, 0]
+    assert laid.kinds.tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 0, 0]
+    assert laid.where.tolist() == [0, 1, 2, 5, 6]
+    assert (laid.cls.tolist(), laid.options.tolist(), laid.slots.tolist()) == ([0, 3], [1, 2, 4], [0, 1, 2])
+    assert (laid.lengths.tolist(), laid.reads.tolist()) == ([5, 3], [3, 2])
+
+
+def test_a_row_reads_only_its_own_options() -> None:
+    """One question of many options among small ones costs what it has, not as much for every row."""
+    lengths, options = [90, 12, 12, 12], [80, 2, 2, 2]
+    inputs = batch(lengths, options=80)
+    shown = np.arange(80) < np.array(options)[:, None]
+    inputs = inputs._replace(marker_mask=shown, marker_pos=inputs.marker_pos * shown)
+    assert len(lay_out(inputs).where) == sum(options) + len(options)
+    built = network(modernbert())
+    with torch.inference_mode():
+        wanted = padded(built, inputs)
+        agree(PackedNetwork(built)(inputs), wanted, atol=2e-5)
