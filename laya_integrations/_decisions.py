@@ -69,6 +69,13 @@ class Decision:
         """Each question's bare answer, by question id."""
         return {question_id: answer_value(answer) for question_id, answer in self.result["answers"].items()}
 
+    def answer(self, question_id: Any) -> Mapping[str, Any]:
+        """One question's whole answer; raises ValueError where the result has none."""
+        answer = self.result["answers"].get(question_id)
+        if not isinstance(answer, MAPPINGS):
+            raise ValueError(f"the runner's result has no answer to {question_id!r}; check the runner and its hooks")
+        return answer
+
     @property
     def model_name(self) -> str:
         """The model's name in the result."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 from laya_integrations._decisions import Decision, Decisions
 from laya_integrations._options import CallOptions
 from laya_integrations.llama_index.hook import traced_decisions
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -48,3 +50,57 @@ class Asking:
 
     def _decisions(self) -> Decisions:
         return traced_decisions(self.load(), self.questions, self.options, self.callback_manager)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """States to ask about now."""
+
+    asking: Asking
+    states: Sequence[Any]
+
+    def decisions(self) -> list[Decision]:
+        """A decision for each state, in order."""
+        return [self.asking.one(self.states[0])] if len(self.states) == 1 else self.asking.many(self.states)
+
+    async def adecisions(self) -> list[Decision]:
+        """`decisions`, off the event loop."""
+        if len(self.states) == 1:
+            return [await self.asking.aone(self.states[0])]
+        return await self.asking.amany(self.states)
+
+
+Asks: TypeAlias = Generator[Asked, list[Decision], T]
+"""Yields what to ask, gets the decisions or the error of asking, and returns what it makes of them."""
+
+
+def run(asks: Asks[T]) -> T:
+    """Ask, round by round, to the end."""
+    try:
+        asked = next(asks)
+        while True:
+            try:
+                decisions = asked.decisions()
+            except Exception as error:
+                asked = asks.throw(error)
+            else:
+                asked = asks.send(decisions)
+    except StopIteration as done:
+        made: T = done.value
+        return made
+
+
+async def arun(asks: Asks[T]) -> T:
+    """`run`, off the event loop; a task that is cancelled asks nothing further."""
+    try:
+        asked = next(asks)
+        while True:
+            try:
+                decisions = await asked.adecisions()
+            except Exception as error:
+                asked = asks.throw(error)
+            else:
+                asked = asks.send(decisions)
+    except StopIteration as done:
+        made: T = done.value
+        return made

@@ -95,7 +95,7 @@ class Choices:
 
     def compared(self, decision: Decision) -> Standing:
         """How they stand after the question of `compare`."""
-        answer = _answer(decision, QUESTION)
+        answer = decision.answer(QUESTION)
         given = answer.get("probabilities")
         if not isinstance(given, Mapping) or not given.keys() >= set(self.labels):
             raise ValueError("the runner's answer lacks the probability of a choice; check the runner and its hooks")
@@ -109,7 +109,7 @@ class Choices:
 
     def judged(self, decision: Decision) -> Standing:
         """How they stand after the questions of `each`."""
-        answers = [_answer(decision, f"{QUESTION}_{index}") for index in self._asked]
+        answers = [decision.answer(f"{QUESTION}_{index}") for index in self._asked]
         unsure = frozenset(index for index, answer in enumerate(answers) if answer.get("low_confidence"))
         return Standing([_probability(answer.get("noul")) for answer in answers], None, unsure, decision.run_id)
 
@@ -159,13 +159,6 @@ def _unique(texts: Sequence[str]) -> tuple[str, ...]:
             label = f"{text} ({number})"
         labels.append(label)
     return tuple(labels)
-
-
-def _answer(decision: Decision, question: str) -> Mapping[str, Any]:
-    answer = decision.result["answers"].get(question)
-    if not isinstance(answer, Mapping):
-        raise ValueError(f"the runner's result has no answer to {question!r}; check the runner and its hooks")
-    return answer
 
 
 def _probability(value: Any) -> float:

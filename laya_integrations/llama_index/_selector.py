@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Self, cast
 
 from llama_index.core.base.base_selector import BaseSelector, MetadataType
 from llama_index.core.prompts.mixin import PromptDictType
@@ -13,31 +12,13 @@ from llama_index.core.tools.types import ToolMetadata
 from llama_index_instrumentation import get_dispatcher
 from pydantic import ConfigDict, Field
 
-from laya_integrations._decisions import Decision
 from laya_integrations._fields import RunnerFields
-from laya_integrations.llama_index._asking import Asking
+from laya_integrations.llama_index._arguments import listed_of, of_kind
+from laya_integrations.llama_index._asking import Asked, Asking, Asks, arun, run
 from laya_integrations.llama_index._choices import Choices, Standing
 from laya_integrations.llama_index.selections import LayaSelection, LayaSelectorResult, NoChoiceFits
 
 _dispatcher = get_dispatcher(__name__)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Texts to ask about."""
-
-    asking: Asking
-    texts: list[str]
-
-    def decisions(self) -> list[Decision]:
-        return [self.asking.one(self.texts[0])] if len(self.texts) == 1 else self.asking.many(self.texts)
-
-    async def adecisions(self) -> list[Decision]:
-        return [await self.asking.aone(self.texts[0])] if len(self.texts) == 1 else await self.asking.amany(self.texts)
-
-
-Asks = Generator[Asked, list[Decision], list[Standing]]
-"""Yields what to ask, gets the decisions, and returns how the choices stand for each text."""
 
 
 class BaseLayaSelector(RunnerFields, BaseSelector):
@@ -53,14 +34,26 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
         """A selector: with an Agent or Router, or a checkpoint's name, or with neither for the default Router."""
         return cls(runner=runner, model=model, **fields)
 
+    def select(self, choices: Sequence[MetadataType], query: QueryType) -> LayaSelectorResult:
+        """Select for one query.
+
+        Raises `NoChoiceFits` where it fits no choice and there is no `default_index`.
+        """
+        return cast("LayaSelectorResult", super().select(_metadatas(choices), _query(query)))
+
+    async def aselect(self, choices: Sequence[MetadataType], query: QueryType) -> LayaSelectorResult:
+        """`select`, off the event loop."""
+        return cast("LayaSelectorResult", await super().aselect(_metadatas(choices), _query(query)))
+
     @_dispatcher.span
     def select_many(self, choices: Sequence[MetadataType], queries: Sequence[QueryType]) -> list[LayaSelectorResult]:
         """Select for each query, in order, in shared passes: one laya call for all of them.
 
-        Raises `NoChoiceFits` where one of them fits no choice and there is no `default_index`.
+        Raises `NoChoiceFits`, with the query's index, where one of them fits no choice and there is no
+        `default_index`.
         """
         read, asks = self._asks_about(choices, queries)
-        return [self._result(read, standing) for standing in _run(asks)]
+        return self._results(read, run(asks))
 
     @_dispatcher.span
     async def aselect_many(
@@ -68,20 +61,20 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
     ) -> list[LayaSelectorResult]:
         """`select_many`, off the event loop."""
         read, asks = self._asks_about(choices, queries)
-        return [self._result(read, standing) for standing in await _arun(asks)]
+        return self._results(read, await arun(asks))
 
     def _select(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> LayaSelectorResult:
         read = self._read(choices)
-        [standing] = _run(self._asks(read, [query.query_str]))
+        [standing] = run(self._asks(read, [query.query_str]))
         return self._result(read, standing)
 
     async def _aselect(self, choices: Sequence[ToolMetadata], query: QueryBundle) -> LayaSelectorResult:
         read = self._read(choices)
-        [standing] = await _arun(self._asks(read, [query.query_str]))
+        [standing] = await arun(self._asks(read, [query.query_str]))
         return self._result(read, standing)
 
     # No abstract methods: LlamaIndex would make a span of each call of them.
-    def _asks(self, choices: Choices, texts: list[str]) -> Asks:
+    def _asks(self, choices: Choices, texts: list[str]) -> Asks[list[Standing]]:
         """What to ask, in one round or two."""
         raise NotImplementedError
 
@@ -95,11 +88,25 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
             raise ValueError(f"default_index {self.default_index} names none of the {len(read)} choices, from 0")
         return read
 
-    def _asks_about(self, choices: Sequence[MetadataType], queries: Sequence[QueryType]) -> tuple[Choices, Asks]:
-        read = self._read([_metadata(choice) for choice in _many(choices, "choices")])
-        return read, self._asks(read, [_text(query) for query in _many(queries, "queries")])
+    def _asks_about(
+        self, choices: Sequence[MetadataType], queries: Sequence[QueryType]
+    ) -> tuple[Choices, Asks[list[Standing]]]:
+        read = self._read(_metadatas(choices))
+        texts = [_text(query) for query in listed_of((str, QueryBundle), queries, "queries", "a text or a QueryBundle")]
+        return read, self._asks(read, texts)
 
-    def _ask_each(self, choices: Choices, texts: list[str], instructions: str) -> Asks:
+    def _results(self, choices: Choices, standings: list[Standing]) -> list[LayaSelectorResult]:
+        results = []
+        for index, standing in enumerate(standings):
+            try:
+                results.append(self._result(choices, standing))
+            except NoChoiceFits as error:
+                raise NoChoiceFits(
+                    f"queries[{index}]: {error}", error.probabilities, error.run_id, index=index
+                ) from None
+        return results
+
+    def _ask_each(self, choices: Choices, texts: list[str], instructions: str) -> Asks[list[Standing]]:
         decisions = yield self._asked(choices.each(instructions), texts)
         return [choices.judged(decision) for decision in decisions]
 
@@ -126,43 +133,15 @@ class BaseLayaSelector(RunnerFields, BaseSelector):
         """Nothing to do: laya is asked by the fields' instructions."""
 
 
-def _run(asks: Asks) -> list[Standing]:
-    try:
-        asked = next(asks)
-        while True:
-            asked = asks.send(asked.decisions())
-    except StopIteration as done:
-        standings: list[Standing] = done.value
-        return standings
+def _metadatas(choices: Any) -> list[ToolMetadata]:
+    given = listed_of((str, ToolMetadata), choices, "choices", "a text or a ToolMetadata")
+    return [ToolMetadata(description=choice) if isinstance(choice, str) else choice for choice in given]
 
 
-async def _arun(asks: Asks) -> list[Standing]:
-    try:
-        asked = next(asks)
-        while True:
-            asked = asks.send(await asked.adecisions())
-    except StopIteration as done:
-        standings: list[Standing] = done.value
-        return standings
-
-
-def _many(items: Sequence[Any], argument: str) -> Sequence[Any]:
-    if isinstance(items, str | QueryBundle | ToolMetadata):
-        raise TypeError(f"{argument} must be a sequence, got one {type(items).__name__}; put it into a list")
-    return items
-
-
-def _metadata(choice: MetadataType) -> ToolMetadata:
-    if isinstance(choice, ToolMetadata):
-        return choice
-    if isinstance(choice, str):
-        return ToolMetadata(description=choice)
-    raise TypeError(f"a choice must be a text or a ToolMetadata, got {type(choice).__name__}")
+def _query(query: Any) -> QueryType:
+    checked: QueryType = of_kind((str, QueryBundle), query, "query", "a text or a QueryBundle")
+    return checked
 
 
 def _text(query: QueryType) -> str:
-    if isinstance(query, QueryBundle):
-        return query.query_str
-    if isinstance(query, str):
-        return query
-    raise TypeError(f"a query must be a text or a QueryBundle, got {type(query).__name__}")
+    return query.query_str if isinstance(query, QueryBundle) else query

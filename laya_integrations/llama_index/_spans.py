@@ -85,7 +85,7 @@ class CallSpan:
         tags = {**active_instrument_tags.get(), **self._tags}
         dispatcher.span_enter(self.span_id, self._bound_args, instance=self._instance, parent_id=parent_id, tags=tags)
         active_span_id.set(self.span_id)
-        _attempt("run id on the OpenInference span", lambda: complete_llama_index_span(ctx.run_id))
+        _attempt("attributes on the OpenInference span", lambda: complete_llama_index_span(ctx))
         _send("start event", lambda: _events.start_event(ctx, self.span_id))
 
     def _exit(self, ctx: PredictContext) -> None:

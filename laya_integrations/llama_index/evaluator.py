@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 from laya_integrations import presets
 from laya_integrations._decisions import Decision
 from laya_integrations._questions import lower_questions
+from laya_integrations.llama_index._arguments import listed, listed_of, of_kind
 from laya_integrations.llama_index._asking import Asking
 from laya_integrations.llama_index._component import ComponentFields
 from laya_integrations.llama_index._conditions import Label
@@ -112,7 +113,7 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
     ) -> LayaEvaluationResult:
         """Judge one response; other keywords are for other evaluators.
 
-        Raises ValueError for a missing input.
+        Raises ValueError for a missing input, and TypeError for one that is no text or no list of texts.
         """
         return self._evaluated([self._subject(query, response, contexts)])[0]
 
@@ -136,7 +137,8 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
     ) -> list[LayaEvaluationResult]:
         """Judge many responses in one laya call, in order; the lists that are given have one entry for each.
 
-        Raises ValueError for lists of different lengths or a missing input.
+        Raises ValueError for lists of different lengths or a missing input, and TypeError for a text in place of a
+        list or anything else in place of a text; both name the entry.
         """
         return self._evaluated(self._subjects(queries, responses, contexts))
 
@@ -169,37 +171,37 @@ class LayaEvaluator(ComponentFields, BaseEvaluator):
     def _update_prompts(self, prompts: PromptDictType) -> None:
         """There are questions here, and no prompts."""
 
-    def _subject(self, query: str | None, response: str | None, contexts: Sequence[str] | None) -> Subject:
-        if isinstance(contexts, str):
-            raise ValueError("contexts must be a list of texts, got str; put it into a list")
-        given = {"query": query, "response": response, "contexts": contexts}
-        keys = self.state_keys or {name: name for name in _INPUTS if given[name] is not None}
-        if missing := [name for name in keys if given[name] is None]:
+    def _subject(self, query: Any, response: Any, contexts: Any, names: Sequence[str] = _INPUTS) -> Subject:
+        """What is judged, checked; `names` says what the caller calls the inputs."""
+        of_kind(str | None, query, names[0], "a text")
+        of_kind(str | None, response, names[1], "a text")
+        pieces = None if contexts is None else listed_of(str, contexts, names[2], "a text")
+        inputs: dict[str, Any] = dict(zip(_INPUTS, (query, response, pieces), strict=True))
+        keys = self.state_keys or {name: name for name in _INPUTS if inputs[name] is not None}
+        if missing := [name for key, name in zip(_INPUTS, names, strict=True) if key in keys and inputs[key] is None]:
             raise ValueError(f"this evaluator needs {', '.join(keys)}; {', '.join(missing)} is missing")
         if not keys:
             raise ValueError(f"nothing to evaluate; give some of {', '.join(_INPUTS)}")
         # The contexts come last: what is too long is cut off at the end.
-        state = {keys[name]: given[name] for name in _INPUTS[:2] if name in keys}
-        if "contexts" not in keys:
-            return Subject(query, response, contexts, [state])
-        pieces = list(contexts or ())
+        state = {keys[name]: inputs[name] for name in _INPUTS[:2] if name in keys}
+        if pieces is None or "contexts" not in keys:
+            return Subject(query, response, pieces, [state])
         parts = pieces if self.each_context else [pieces]
-        return Subject(query, response, contexts, [{**state, keys["contexts"]: part} for part in parts])
+        return Subject(query, response, pieces, [{**state, keys["contexts"]: part} for part in parts])
 
-    def _subjects(
-        self,
-        queries: Sequence[str | None] | None,
-        responses: Sequence[str | None] | None,
-        contexts: Sequence[Sequence[str] | None] | None,
-    ) -> list[Subject]:
-        lists = {"queries": queries, "responses": responses, "contexts": contexts}
-        lengths = {name: len(given) for name, given in lists.items() if given is not None}
+    def _subjects(self, queries: Any, responses: Any, contexts: Any) -> list[Subject]:
+        given = {"queries": queries, "responses": responses, "contexts": contexts}
+        lists = {name: listed(items, name) for name, items in given.items() if items is not None}
+        lengths = {name: len(items) for name, items in lists.items()}
         if len(set(lengths.values())) > 1:
             counted = ", ".join(f"{count} {name}" for name, count in lengths.items())
             raise ValueError(f"the lists must have one entry for each response, got {counted}")
         nothing = [None] * next(iter(lengths.values()), 0)
-        rows = zip(queries or nothing, responses or nothing, contexts or nothing, strict=True)
-        return [self._subject(*row) for row in rows]
+        rows = zip(*(lists.get(name, nothing) for name in given), strict=True)
+        return [
+            self._subject(query, response, pieces, [f"{name}[{index}]" for name in given])
+            for index, (query, response, pieces) in enumerate(rows)
+        ]
 
     def _asking(self) -> Asking:
         return Asking(self._loaded_runner, self.questions, self.options)

@@ -13,8 +13,9 @@ from llama_index.core.schema import BaseNode, MetadataMode, TextNode
 from pydantic import AfterValidator, Field, model_validator
 
 from laya.hooks import run_coroutine_sync
-from laya_integrations._decisions import Decision
+from laya_integrations._decisions import Decision, answer_value
 from laya_integrations._questions import lower_questions
+from laya_integrations.llama_index._arguments import listed_of
 from laya_integrations.llama_index._asking import Asking
 from laya_integrations.llama_index._component import ComponentFields
 
@@ -73,7 +74,10 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
         return "LayaMetadataExtractor"
 
     def extract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
-        """The metadata of each node, in order; the nodes stay as they are."""
+        """The metadata of each node, in order; the nodes stay as they are.
+
+        Raises TypeError for what is no list of nodes, and ValueError where a result lacks an answer.
+        """
         asked = self._asked(nodes)
         decisions = self._asking().many([text for _, text in asked])
         return self._metadata(nodes, [index for index, _ in asked], decisions)
@@ -110,7 +114,7 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
         """Each node that has a text, by its index."""
         texts = [
             (index, node.get_content(metadata_mode=self.metadata_mode))
-            for index, node in enumerate(nodes)
+            for index, node in enumerate(listed_of(BaseNode, nodes, "nodes", "a node"))
             if isinstance(node, TextNode) or not self.is_text_node_only
         ]
         return [(index, text) for index, text in texts if text.strip()]
@@ -124,10 +128,13 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
         return metadata
 
     def _fields(self, decision: Decision) -> dict[str, Any]:
-        values = {question: value for question, value in decision.values.items() if value is not None}
-        fields = {f"{self.prefix}{question}": value for question, value in values.items()}
-        if self.with_confidence:
-            answers = decision.result["answers"]
-            for question in values:
-                fields[f"{self.prefix}{question}_confidence"] = float(answers[question]["answer_confidence"])
+        fields: dict[str, Any] = {}
+        for question in self.questions:
+            answer = decision.answer(question)
+            value = answer_value(answer)
+            if value is None:
+                continue
+            fields[f"{self.prefix}{question}"] = value
+            if self.with_confidence:
+                fields[f"{self.prefix}{question}_confidence"] = float(answer["answer_confidence"])
         return fields

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, Self
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -28,27 +28,28 @@ from laya_integrations import presets
 from laya_integrations._decisions import Decision
 from laya_integrations._fields import RunnerFields
 from laya_integrations._questions import lower_questions
-from laya_integrations.llama_index._asking import Asking
+from laya_integrations.llama_index._asking import Asking, Asks, arun, run
 from laya_integrations.llama_index._conditions import Condition, check_conditions, met, unsure
+from laya_integrations.llama_index._reading import read
 
 logger = logging.getLogger(__name__)
-
-_MOST_ROUNDS = 6
-"""Halving a query so often makes 64 pieces."""
 
 
 class QueryBlocked(ValueError):
     """A guard did not let a query through."""
 
-    def __init__(self, blocked_by: Sequence[str], run_id: str | None) -> None:
-        super().__init__(f"the query was blocked by {', '.join(blocked_by)} (laya run {run_id})")
+    def __init__(self, blocked_by: Sequence[str], run_id: str | None, too_long: bool = False) -> None:
+        why = "since it is too long to be read in max_pieces" if too_long else f"by {', '.join(blocked_by)}"
+        super().__init__(f"the query was blocked {why} (laya run {run_id})")
         self.blocked_by = list(blocked_by)
-        """The ids of the questions whose answers blocked it."""
+        """The ids of the questions whose answers blocked it; none where it was too long."""
         self.run_id = run_id
         """laya's id of the call."""
+        self.too_long = too_long
+        """Whether it was longer than the guard reads."""
 
-    def __reduce__(self) -> tuple[type[QueryBlocked], tuple[list[str], str | None]]:
-        return type(self), (self.blocked_by, self.run_id)
+    def __reduce__(self) -> tuple[type[QueryBlocked], tuple[list[str], str | None, bool]]:
+        return type(self), (self.blocked_by, self.run_id, self.too_long)
 
 
 class LayaQueryGuard(RunnerFields, BaseQueryEngine):
@@ -56,7 +57,8 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
 
     The guard is a query engine itself: it goes wherever the engine went. A blocked query gets `refusal` as its
     response, with the answers in `metadata["laya"]`; its `retrieve` finds no nodes. A query that is longer than
-    the token budget is read in pieces, and blocked by any of them.
+    the token budget is read in pieces, and blocked by any of them; one that would need more than `max_pieces` is
+    blocked as `too_long`, unread.
 
     A model that reads the query judges it, so a query may be written to mislead it: use it beside other
     defences, and not in place of access rights.
@@ -84,7 +86,10 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
     """Whether the refusal is a stream: set it where the engine streams its answers."""
     on_failure: Literal["open", "closed"] = "closed"
     """Where laya can't be asked: `closed` raises, `open` lets the query through and logs it. Where an answer is below
-    the options' `min_confidence`: `closed` blocks, `open` does not."""
+    the options' `min_confidence`: `closed` blocks, `open` does not. A query that is too long is blocked either way."""
+    max_pieces: Annotated[int, Field(ge=1)] = 64
+    """Most pieces in which a query is read, each as long as the token budget allows: what one query may cost. 1 blocks
+    whatever is longer than the budget."""
     callback_manager: CallbackManager = Field(default_factory=lambda: CallbackManager([]), exclude=True, repr=False)
     """LlamaIndex's."""
 
@@ -124,7 +129,7 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
         additional_source_nodes: Sequence[NodeWithScore] | None = None,
     ) -> RESPONSE_TYPE:
         """`synthesize`, off the event loop."""
-        outcome = await asyncio.to_thread(self._judged, query_bundle)
+        outcome = await self._ajudged(query_bundle)
         if outcome.query is None:
             return self._arefused(outcome)
         return await self.query_engine.asynthesize(outcome.query, nodes, additional_source_nodes)
@@ -134,7 +139,7 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
         return self._refused(outcome) if outcome.query is None else self.query_engine.query(outcome.query)
 
     async def _aquery(self, query_bundle: QueryBundle) -> RESPONSE_TYPE:
-        outcome = await asyncio.to_thread(self._judged, query_bundle)
+        outcome = await self._ajudged(query_bundle)
         if outcome.query is None:
             return self._arefused(outcome)
         return await self.query_engine.aquery(outcome.query)
@@ -154,56 +159,53 @@ class LayaQueryGuard(RunnerFields, BaseQueryEngine):
 
     def _judged(self, query: QueryBundle) -> _Outcome:
         """What becomes of a query; raises `QueryBlocked` where blocking raises."""
+        return self._rewritten(run(self._judging(query)))
+
+    async def _ajudged(self, query: QueryBundle) -> _Outcome:
+        """`_judged`, off the event loop, where a `rewrite` may take its time too."""
+        outcome = await arun(self._judging(query))
+        return outcome if self.rewrite is None else await asyncio.to_thread(self._rewritten, outcome)
+
+    def _judging(self, query: QueryBundle) -> Asks[_Outcome]:
+        asking = Asking(self._loaded_runner, self.questions, self.options, self.callback_manager)
         try:
-            decisions = self._read(query.query_str)
-            blocked_by, decision = self._blocking(decisions)
+            reading = yield from read(asking, query.query_str, self.max_pieces)
+            blocked_by, decision = self._blocking(reading.decisions)
         except Exception as error:
             if self.on_failure == "closed":
                 raise
             logger.warning("laya could not be asked, so a query passes as it came: %s", type(error).__name__)
             return _Outcome(query)
-        if blocked_by and self.on_block == "raise":
-            raise QueryBlocked(blocked_by, decision.run_id)
-        return _Outcome(None, blocked_by, decision) if blocked_by else _Outcome(self._rewritten(query, decisions))
+        if not blocked_by and reading.is_whole:
+            return _Outcome(query, reading.decisions)
+        outcome = _Outcome(None, [decision or reading.first], blocked_by)
+        if self.on_block == "raise":
+            raise QueryBlocked(blocked_by, outcome.decisions[0].run_id, too_long=outcome.is_too_long)
+        return outcome
 
-    def _blocking(self, decisions: Sequence[Decision]) -> tuple[list[str], Decision]:
+    def _blocking(self, decisions: Sequence[Decision]) -> tuple[list[str], Decision | None]:
         """Why the query is blocked, if it is, and by which decision."""
         conditions = self.block_if or {}
-        for decision in decisions:
-            if blocked_by := met(conditions, decision):
-                return blocked_by, decision
-        if self.on_failure == "closed":
+        for find in (met, unsure) if self.on_failure == "closed" else (met,):
             for decision in decisions:
-                if blocked_by := list(conditions) if decision.truncated else unsure(conditions, decision):
+                if blocked_by := find(conditions, decision):
                     return blocked_by, decision
-        return [], decisions[0]
+        return [], None
 
-    def _rewritten(self, query: QueryBundle, decisions: Sequence[Decision]) -> QueryBundle:
-        if self.rewrite is None:
-            return query
-        asked_for = [decision for decision in decisions if self.rewrite_if is None or met(self.rewrite_if, decision)]
+    def _rewritten(self, outcome: _Outcome) -> _Outcome:
+        query = outcome.query
+        if self.rewrite is None or query is None:
+            return outcome
+        conditions = self.rewrite_if
+        asked_for = [decision for decision in outcome.decisions if conditions is None or met(conditions, decision)]
         if not asked_for:
-            return query
+            return outcome
         new = self.rewrite(query, asked_for[0].values)
         if isinstance(new, Coroutine):
             new.close()
         if not isinstance(new, str | QueryBundle):
             raise TypeError(f"rewrite must return the new query as a text or a QueryBundle, got {type(new).__name__}")
-        return QueryBundle(new) if isinstance(new, str) else new
-
-    def _read(self, text: str) -> list[Decision]:
-        """The answers about the whole query: of what was cut, both halves are asked about."""
-        asking = Asking(self._loaded_runner, self.questions, self.options, self.callback_manager)
-        whole: list[Decision] = []
-        pieces = [text]
-        for _ in range(_MOST_ROUNDS):
-            decisions = asking.many(pieces)
-            whole += [decision for decision in decisions if not decision.truncated]
-            cut = [piece for piece, decision in zip(pieces, decisions, strict=True) if decision.truncated]
-            if not cut:
-                return whole
-            pieces = [half for piece in cut for half in _halves(piece)]
-        return whole + asking.many(pieces)
+        return replace(outcome, query=QueryBundle(new) if isinstance(new, str) else new)
 
 
 @dataclass(frozen=True)
@@ -212,23 +214,23 @@ class _Outcome:
 
     query: QueryBundle | None
     """What the engine is asked; None for a blocked query."""
+    decisions: Sequence[Decision] = ()
+    """Those about a query that passes, none where laya couldn't be asked; the one that blocked another."""
     blocked_by: Sequence[str] = ()
-    decision: Decision | None = None
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether it is blocked unread."""
+        return self.query is None and not self.blocked_by
 
     @property
     def metadata(self) -> dict[str, Any]:
         """What the response to a blocked query says of the decision."""
-        about: dict[str, Any] = {"blocked_by": list(self.blocked_by)}
-        if self.decision is not None:
-            about |= {"answers": self.decision.values, "run_id": self.decision.run_id}
-        return {"laya": about}
+        [decision] = self.decisions
+        about = {"blocked_by": list(self.blocked_by), "too_long": self.is_too_long, "run_id": decision.run_id}
+        # The answers about the beginning of a text that is too long say nothing about it.
+        return {"laya": about if self.is_too_long else {**about, "answers": decision.values}}
 
 
 async def _stream(text: str) -> AsyncGenerator[str, None]:
     yield text
-
-
-def _halves(text: str) -> tuple[str, str]:
-    """Two halves that share a tenth, so that a sentence in the middle is whole in one of them."""
-    middle, shared = len(text) // 2, len(text) // 20
-    return text[: middle + shared], text[middle - shared :]

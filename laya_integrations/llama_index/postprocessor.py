@@ -18,9 +18,9 @@ from llama_index_instrumentation import get_dispatcher
 from pydantic import AfterValidator, Field
 
 from laya_integrations import presets
-from laya_integrations._decisions import Decision
 from laya_integrations._questions import lower_questions
-from laya_integrations.llama_index._asking import Asking
+from laya_integrations.llama_index._arguments import listed_of
+from laya_integrations.llama_index._asking import Asked, Asking, Asks, arun, run
 from laya_integrations.llama_index._component import ComponentFields
 
 RETRIEVAL_SCORE = "retrieval_score"
@@ -85,18 +85,32 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
+        nodes = _checked(nodes)
         found: list[NodeWithScore] = []
         with self._announced(nodes, query_bundle, found):
-            if nodes:
-                found.extend(self._found(nodes, _query(query_bundle)))
+            found.extend(run(self._finding(nodes, query_bundle)))
         return found
 
-    def _found(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:
+    @_dispatcher.span
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        nodes = _checked(nodes)
+        found: list[NodeWithScore] = []
+        with self._announced(nodes, query_bundle, found):
+            found.extend(await arun(self._finding(nodes, query_bundle)))
+        return found
+
+    def _finding(self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None) -> Asks[list[NodeWithScore]]:
+        if not nodes:
+            return []
+        query = _query(query_bundle)
         passages = [node.node.get_content(MetadataMode.EMBED) for node in nodes]
         asked = [index for index, passage in enumerate(passages) if passage.strip()]
+        [question] = self.questions
         try:
-            found = self._answers([{"query": query, "passage": passages[index]} for index in asked])
-            answers = dict(zip(asked, found, strict=True))
+            decisions = yield Asked(self._asking(), [{"query": query, "passage": passages[index]} for index in asked])
+            answers = {index: decision.answer(question) for index, decision in zip(asked, decisions, strict=True)}
             scores = [_score(answers[index]) if index in answers else 0.0 for index in range(len(nodes))]
         except Exception as error:
             if self.on_failure == "closed":
@@ -108,11 +122,6 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
         if self.mode == "rerank":
             kept.sort(key=lambda index: -scores[index])
         return [self._rescored(nodes[index], scores[index]) for index in kept[: self.top_n]]
-
-    def _answers(self, states: list[dict[str, str]]) -> list[Mapping[str, Any]]:
-        [question] = self.questions
-        decisions: list[Decision] = self._asking().many(states)
-        return [decision.result["answers"][question] for decision in decisions]
 
     def _asking(self) -> Asking:
         return Asking(self._loaded_runner, self.questions, self.options, self.callback_manager)
@@ -147,6 +156,11 @@ class LayaNodePostprocessor(ComponentFields, BaseNodePostprocessor):
                 event.on_end(payload={EventPayload.NODES: found})
         finally:
             _dispatcher.event(ReRankEndEvent(nodes=found))
+
+
+def _checked(nodes: Any) -> list[NodeWithScore]:
+    hint = "; NodeWithScore(node=...) holds a node without a score too"
+    return listed_of(NodeWithScore, nodes, "nodes", "a NodeWithScore", hint)
 
 
 def _query(query: QueryBundle | None) -> str:

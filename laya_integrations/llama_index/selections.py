@@ -27,12 +27,14 @@ class LayaSelectorResult(MultiSelection):
 class NoChoiceFits(ValueError):
     """No choice was sure enough, and the selector has no `default_index`."""
 
-    def __init__(self, message: str, probabilities: list[float], run_id: str | None) -> None:
+    def __init__(self, message: str, probabilities: list[float], run_id: str | None, index: int | None = None) -> None:
         super().__init__(message)
         self.probabilities = probabilities
         """Probability of each choice, by its index."""
         self.run_id = run_id
         """laya's id of the call; None where the runner has none."""
+        self.index = index
+        """The query's place in `select_many`; None for one query alone."""
 
-    def __reduce__(self) -> tuple[type[NoChoiceFits], tuple[str, list[float], str | None]]:
-        return type(self), (str(self), self.probabilities, self.run_id)
+    def __reduce__(self) -> tuple[type[NoChoiceFits], tuple[str, list[float], str | None, int | None]]:
+        return type(self), (str(self), self.probabilities, self.run_id, self.index)

@@ -13,8 +13,9 @@ from typing import Annotated
 
 from pydantic import Field, PrivateAttr
 
+from laya_integrations.llama_index._asking import Asks
 from laya_integrations.llama_index._choices import Choices, Standing, read_the_same
-from laya_integrations.llama_index._selector import Asks, BaseLayaSelector
+from laya_integrations.llama_index._selector import BaseLayaSelector
 from laya_integrations.llama_index.selections import LayaSelection, LayaSelectorResult
 
 _logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ class LayaSingleSelector(BaseLayaSelector):
 
     _crowded: set[Choices] = PrivateAttr(default_factory=set)
 
-    def _asks(self, choices: Choices, texts: list[str]) -> Asks:
+    def _asks(self, choices: Choices, texts: list[str]) -> Asks[list[Standing]]:
         if not 1 < choices.distinct <= self.compare_up_to or choices in self._crowded:
             return (yield from self._ask_each(choices, texts, self.each_instructions))
         decisions = yield self._asked(choices.compare(self.instructions, self._none_text), texts)
@@ -72,7 +73,7 @@ class LayaSingleSelector(BaseLayaSelector):
         if standing.none is not None and standing.none > probability:
             return self._fallback(standing, f"none of the choices fits (probability {standing.none:.2f})")
         if best in standing.unsure or probability < floor:
-            reason = f"no choice is sure enough: the best, {called}, has {probability:.2f}"
+            reason = f"no choice is sure enough: the best, {called}, has {_below(floor, probability)}"
             return self._fallback(standing, reason, _lower(best in standing.unsure, probability < self.threshold))
         selection = LayaSelection(
             index=best,
@@ -111,7 +112,7 @@ class LayaMultiSelector(BaseLayaSelector):
     instructions: str = "Does this option fit the query?"
     """The question about one choice, which follows."""
 
-    def _asks(self, choices: Choices, texts: list[str]) -> Asks:
+    def _asks(self, choices: Choices, texts: list[str]) -> Asks[list[Standing]]:
         return self._ask_each(choices, texts, self.instructions)
 
     def _result(self, choices: Choices, standing: Standing) -> LayaSelectorResult:
@@ -120,7 +121,8 @@ class LayaMultiSelector(BaseLayaSelector):
         taken = [index for index in ranked if probabilities[index] >= self.threshold and index not in standing.unsure]
         if not taken:
             best = ranked[0]
-            reason = f"no choice is sure enough: the best, {choices.called(best)}, has {probabilities[best]:.2f}"
+            shown = _below(self.threshold, probabilities[best])
+            reason = f"no choice is sure enough: the best, {choices.called(best)}, has {shown}"
             return self._fallback(standing, reason, _lower(best in standing.unsure, True))
         selections = [
             LayaSelection(
@@ -137,6 +139,12 @@ class LayaMultiSelector(BaseLayaSelector):
 def _lower(unsure: bool, below: bool) -> str:
     """What would let the best one pass."""
     return ", or lower min_confidence" if unsure else ", or lower threshold=" if below else ""
+
+
+def _below(floor: float, probability: float) -> str:
+    """A probability that wasn't enough, with two digits, or as many as it takes to show that it is below the floor."""
+    bound = floor if probability < floor else 1.0
+    return next((text for digits in range(2, 17) if float(text := f"{probability:.{digits}f}") < bound), "1.00")
 
 
 def _like_others(standing: Standing, best: int) -> str:

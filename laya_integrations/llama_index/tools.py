@@ -30,6 +30,8 @@ _LONGEST_DESCRIPTION = 1024
 class LayaToolInput(BaseModel):
     """What the model supplies."""
 
+    model_config = ConfigDict(hide_input_in_errors=True)
+
     state: str | dict[str, Any] | list[_Turn] = Field(
         description="What to decide about: text, a JSON object, or a list of messages, oldest first."
     )
@@ -74,6 +76,12 @@ class _ToolFields(RunnerFields):
     def _asking(self) -> Asking:
         return Asking(self._loaded_runner, self.questions, self.options)
 
+    def _result(self, decision: Decision) -> dict[str, Any]:
+        """laya's whole result, once each question is seen to have its answer."""
+        for question_id in self.questions:
+            decision.answer(question_id)
+        return dict(decision.result)
+
 
 class LayaTool(_ToolFields, AsyncBaseTool):
     """Let an agent's model ask fixed questions about a state.
@@ -102,7 +110,7 @@ class LayaTool(_ToolFields, AsyncBaseTool):
             tool_name=self.name,
             content=_json(decision.values),
             raw_input=_given(args, kwargs),
-            raw_output=dict(decision.result),
+            raw_output=self._result(decision),
         )
 
     def _failure(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolOutput:
@@ -128,11 +136,11 @@ class LayaToolSpec(_ToolFields, BaseToolSpec):
 
     def decide(self, state: str | dict[str, Any] | list[Any]) -> dict[str, Any]:
         """Answer the questions about a state; laya's whole result."""
-        return dict(self._asking.one(_state((state,), {})).result)
+        return self._result(self._asking.one(_state((state,), {})))
 
     async def adecide(self, state: str | dict[str, Any] | list[Any]) -> dict[str, Any]:
         """`decide`, off the event loop."""
-        return dict((await self._asking.aone(_state((state,), {}))).result)
+        return self._result(await self._asking.aone(_state((state,), {})))
 
     def to_tool_list(
         self,

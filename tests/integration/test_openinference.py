@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import laya
 from laya_integrations.langchain import LangChainHook, LayaRunnable
-from laya_integrations.llama_index import LayaSingleSelector
+from laya_integrations.llama_index import CallOptions, LayaSingleSelector
 
 QUESTIONS: dict[str, Any] = {"urgent": {"type": "noul", "instructions": "Does this need an answer today?"}}
 
@@ -114,6 +114,28 @@ def test_a_llama_index_span_has_its_run_id(agent: Any, exported: Exported) -> No
     [span] = exported.of("LayaAgent.predict")
     assert seen(span)[0] == selected.selections[0].run_id
     assert {seen(span)[0] for span in exported.exporter.get_finished_spans()} == {None, seen(span)[0]}
+
+
+def test_a_llama_index_span_says_which_checkpoint_answered(agent: Any, router: Any, exported: Exported) -> None:
+    """Of a Router's calls also why, each on its own span; a call that fails says it too."""
+    selector = LayaSingleSelector(runner=router)
+    selector.select_many(["invoices", "bugs"], ["My invoice is wrong, please help me.", "Где моя посылка?"])
+    routed = [span.attributes or {} for span in exported.of("LayaRouter.predict")]
+    chosen = {attributes["llm.model_name"]: attributes for attributes in routed}
+    assert chosen.keys() == {"english", "multilingual"}
+    for name, attributes in chosen.items():
+        assert attributes["laya.routing.model"] == name
+    assert "cyrillic" in str(chosen["multilingual"]["laya.routing.reason"])
+
+    def refuse(ctx: laya.PredictContext) -> None:
+        raise ValueError("refused")
+
+    failing = LayaSingleSelector(runner=agent, options=CallOptions(on_predict_start=refuse))
+    with pytest.raises(ValueError, match="refused"):
+        failing.select(["invoices", "bugs"], "My invoice is wrong.")
+    [span] = exported.of("LayaAgent.predict")
+    assert (span.attributes or {})["llm.model_name"] == agent.model_id
+    assert not any("routing" in name for name in span.attributes or {})
 
 
 def test_a_span_that_refuses_attributes_fails_no_call(

@@ -191,3 +191,12 @@ async def test_the_answers_can_end_the_run(agent: Any) -> None:
     )
     output = await runner.run(user_msg="What is this?")
     assert "department" in json.loads(output.response.content) and "answers" in output.raw
+
+
+def test_an_error_about_arguments_quotes_none(agent: Any) -> None:
+    """A workflow that checks them by the tool's schema logs it."""
+    schema = make_tool(agent).metadata.fn_schema
+    assert schema is not None
+    with pytest.raises(ValidationError, match="state") as refused:
+        schema.model_validate({"text": "a secret"})
+    assert "secret" not in str(refused.value)

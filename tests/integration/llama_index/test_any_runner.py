@@ -17,6 +17,7 @@ from laya_integrations.llama_index import (
     LayaQueryGuard,
     LayaSingleSelector,
     LayaTool,
+    LayaToolSpec,
 )
 from tests.integration.llama_index.conftest import QUESTIONS
 
@@ -65,6 +66,43 @@ class PredictOnly:
 def test_an_object_with_predict_alone_answers_as_its_agent(agent: Any) -> None:
     """One call for each state, and nothing else asked of it."""
     assert [use(PredictOnly(agent)) for use in USES] == [use(agent) for use in USES]
+
+
+class Silent:
+    """A runner whose results have no answers."""
+
+    def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+        """A result without them."""
+        return {"answers": {}, "run_id": "run"}
+
+
+@pytest.mark.parametrize(("use", "asked"), [(USES[0], "select"), (USES[1], "select_0"), (rerank, "relevant")])
+def test_a_result_without_an_answer_is_an_error(use: Callable[[Any], Any], asked: str) -> None:
+    """It names the question and where to look."""
+    with pytest.raises(ValueError, match=f"^{no_answer(asked)}$"):
+        use(Silent())
+
+
+async def test_without_answers_there_are_no_labels_and_no_output() -> None:
+    """The same error, which a tool gives to the agent's model and a tool spec to LlamaIndex."""
+    said = no_answer("department")
+    extractor = LayaMetadataExtractor(runner=Silent(), questions=QUESTIONS)
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        extractor.extract([TextNode(text="a")])
+    described: dict[str, Any] = {"runner": Silent(), "questions": QUESTIONS, "name": "n", "description": "d"}
+    tool = LayaTool(**described)
+    for output in (tool.call(state="a"), await tool.acall(state="a")):
+        assert output.is_error and output.content == f"n could not decide: ValueError: {said}"
+    spec = LayaToolSpec(**described)
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        spec.decide("a")
+    with pytest.raises(ValueError, match=f"^{said}$"):
+        await spec.adecide("a")
+
+
+def no_answer(question: str) -> str:
+    """What is said where a result has no answer to a question."""
+    return f"the runner's result has no answer to '{question}'; check the runner and its hooks"
 
 
 def test_a_fake_runner_will_do() -> None:

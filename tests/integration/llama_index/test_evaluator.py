@@ -167,13 +167,70 @@ def test_a_cut_state_is_said_in_the_feedback(agent: Any) -> None:
     [
         ({"response": "a"}, "contexts is missing"),
         ({"contexts": ["a"]}, "response is missing"),
-        ({"response": "a", "contexts": "one text"}, "must be a list of texts, got str"),
     ],
 )
 def test_a_missing_input_is_named(agent: Any, given: dict[str, Any], message: str) -> None:
     """Before anything is asked."""
     with pytest.raises(ValueError, match=message):
         LayaEvaluator.faithfulness(runner=agent).evaluate(**given)
+
+
+class Never:
+    """A runner that isn't to be asked."""
+
+    def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+        """Fail."""
+        raise AssertionError("asked")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"response": "a", "contexts": "SECRET"}, r"^contexts must be a list, got str; put a single one into a list$"),
+        ({"response": "a", "contexts": {"t": "SECRET"}}, "^contexts must be a list, got dict; "),
+        ({"response": "a", "contexts": 3}, "^contexts must be a list, got int; "),
+        ({"response": "a", "contexts": [{"t": "SECRET"}]}, r"^contexts\[0\] must be a text, got dict$"),
+        ({"response": "a", "contexts": ["x", None]}, r"^contexts\[1\] must be a text, got NoneType$"),
+        ({"response": "a", "contexts": [TextNode(text="SECRET")]}, r"^contexts\[0\] must be a text, got TextNode$"),
+        ({"response": ["SECRET"], "contexts": ["x"]}, "^response must be a text, got list$"),
+        ({"query": 3, "response": "a", "contexts": ["x"]}, "^query must be a text, got int$"),
+    ],
+)
+async def test_an_input_of_another_type_is_named(given: dict[str, Any], message: str) -> None:
+    """By its place, without its text, before anything is asked."""
+    evaluator = LayaEvaluator.faithfulness(runner=Never())
+    with pytest.raises(TypeError, match=message):
+        evaluator.evaluate(**given)
+    with pytest.raises(TypeError, match=message):
+        await evaluator.aevaluate(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"responses": "ab", "contexts": [["c"], ["d"]]}, "^responses must be a list, got str; "),
+        ({"responses": ["a", "b"], "contexts": "cd"}, "^contexts must be a list, got str; "),
+        ({"responses": ["a", "b"], "contexts": [["c"], "SECRET"]}, r"^contexts\[1\] must be a list, got str; "),
+        ({"responses": ["a"], "contexts": [["c", 4]]}, r"^contexts\[0\]\[1\] must be a text, got int$"),
+        ({"responses": ["a", b"SECRET"], "contexts": [["c"], []]}, r"^responses\[1\] must be a text, got bytes$"),
+    ],
+)
+def test_among_many_the_entry_is_named(given: dict[str, Any], message: str) -> None:
+    """A text in place of a list isn't read letter by letter."""
+    with pytest.raises(TypeError, match=message):
+        LayaEvaluator.faithfulness(runner=Never()).evaluate_many(**given)
+
+
+def test_a_missing_entry_is_named() -> None:
+    """With its index."""
+    with pytest.raises(ValueError, match=r"needs response, contexts; responses\[1\] is missing"):
+        LayaEvaluator.faithfulness(runner=Never()).evaluate_many(responses=["a", None], contexts=[["c"], ["d"]])
+
+
+def test_contexts_may_come_from_anywhere(agent: Any) -> None:
+    """The result has them as a list."""
+    result = LayaEvaluator.faithfulness(runner=agent).evaluate(response="a", contexts=(text for text in "bc"))
+    assert result.contexts == ["b", "c"]
 
 
 def test_nothing_to_evaluate_is_an_error(agent: Any) -> None:

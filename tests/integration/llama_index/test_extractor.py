@@ -228,6 +228,23 @@ def test_a_pipelines_worker_loads_the_model() -> None:
     assert node.metadata == load_quietly(lambda: extractor.extract(documents))[0]
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "^nodes must be a list, got NoneType; put a single one into a list$"),
+        (TextNode(text="secret"), "^nodes must be a list, got TextNode; "),
+        ([TextNode(text="a"), "secret"], r"^nodes\[1\] must be a node, got str$"),
+    ],
+)
+async def test_what_is_no_list_of_nodes_is_named(given: Any, said: str) -> None:
+    """Before anything is loaded."""
+    extractor = LayaMetadataExtractor(model="/no/such/checkpoint", questions=QUESTIONS)
+    with pytest.raises(TypeError, match=said):
+        extractor.extract(given)
+    with pytest.raises(TypeError, match=said):
+        await extractor.aextract(given)
+
+
 def test_no_questions_are_refused() -> None:
     """When the extractor is made."""
     with pytest.raises(ValidationError, match="at least one question"):

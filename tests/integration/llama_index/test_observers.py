@@ -18,6 +18,7 @@ from llama_index.core.llms import ChatMessage, MessageRole, MockLLM
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.query_engine import CustomQueryEngine, RetrieverQueryEngine, RouterQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import NodeWithScore, TextNode
 from llama_index.core.tools import QueryEngineTool
 from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
 from opentelemetry.sdk.trace import TracerProvider
@@ -28,6 +29,7 @@ from laya_integrations.llama_index import (
     CallOptions,
     LayaEvaluator,
     LayaNodePostprocessor,
+    LayaQueryGuard,
     LayaSingleSelector,
     LayaTool,
     LlamaIndexHook,
@@ -221,16 +223,53 @@ def test_fifty_concurrent_queries_leave_a_whole_tree(agent: Any, recorded: Recor
     assert len(recorded.ends) == 42 - called_off
 
 
+RERANKED = [NodeWithScore(node=TextNode(text="Invoices are sent monthly."))]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda agent, options: LayaNodePostprocessor(
+            runner=agent, options=options, on_failure="open"
+        ).apostprocess_nodes(RERANKED, query_str="Invoices?"),
+        lambda agent, options: LayaQueryGuard(
+            runner=agent, query_engine=Echo(name="billing"), options=options, on_failure="open"
+        ).aquery("words " * 600),
+    ],
+    ids=["postprocessor", "guard"],
+)
+def test_a_cancelled_call_is_called_off(agent: Any, recorded: Recording, use: Any) -> None:
+    """laya is asked nothing further, and what it was asked ends as dropped where laya itself can be awaited."""
+    calls: list[Any] = []
+    started, go_on = threading.Event(), threading.Event()
+
+    def hold(ctx: Any) -> None:
+        calls.append(ctx)
+        started.set()
+        go_on.wait(30)
+
+    async def cancel() -> None:
+        task = asyncio.create_task(use(agent, CallOptions(on_predict_start=hold)))
+        await asyncio.to_thread(started.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+        go_on.set()
+
+    asyncio.run(cancel())
+    awaited = hasattr(agent, "apredict")
+    assert len(calls) == 1 and recorded.open_spans == {}
+    [call] = recorded.laya_spans
+    assert (call in recorded.span_handler.dropped_spans, recorded.ends == []) == (awaited, awaited)
+
+
 def test_openinference_shows_layas_tokens(
     agent: Any, exported: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It understands every event, files the call as a model's, under the selection, and warns of nothing."""
     with caplog.at_level(logging.WARNING):
         response = routed(agent).query("My invoice is wrong.")
-        with pytest.raises(TypeError):
-            LayaEvaluator(runner=agent, questions=QUESTIONS, passing_labels=["billing"]).evaluate(
-                contexts=[object()]  # type: ignore[list-item]
-            )
+        assert LayaTool(runner=agent, questions=QUESTIONS, name="n", description="d").call({1: object()}).is_error
     assert caplog.records == []
     spans = {span.name: span for span in exported.get_finished_spans()}
     done = [span for span in exported.get_finished_spans() if span.name == "LayaAgent.predict"]

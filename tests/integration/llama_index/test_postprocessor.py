@@ -195,6 +195,25 @@ def test_nodes_without_a_query_are_refused(agent: Any, query: Any) -> None:
         LayaNodePostprocessor(runner=agent).postprocess_nodes(make_nodes(), query)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([TextNode(text="secret")], r"^nodes\[0\] must be a NodeWithScore, got TextNode; NodeWithScore\(node="),
+        ([*make_nodes(), "secret"], r"^nodes\[4\] must be a NodeWithScore, got str; "),
+        (make_nodes()[0], "^nodes must be a list, got NodeWithScore; put a single one into a list$"),
+        (None, "^nodes must be a list, got NoneType; "),
+    ],
+)
+async def test_what_is_no_list_of_scored_nodes_is_named(nodes: Any, said: str, events: list[Any]) -> None:
+    """Also where laya's failures would let nodes through; nothing is loaded or announced."""
+    postprocessor = LayaNodePostprocessor(model="/no/such/checkpoint", on_failure="open")
+    with pytest.raises(TypeError, match=said):
+        postprocessor.postprocess_nodes(nodes, query_str=QUERY)
+    with pytest.raises(TypeError, match=said):
+        await postprocessor.apostprocess_nodes(nodes, query_str=QUERY)
+    assert events == []
+
+
 class Failing:
     """A runner that can't."""
 
@@ -319,7 +338,8 @@ async def test_a_query_engine_traces_the_reranking(
     assert len(response.source_nodes) == 2
     start, end = events
     assert (start.top_n, start.model_name, len(start.nodes), len(end.nodes)) == (2, "Agent", 4, 2)
-    [span] = [span for span in spans.completed_spans if "LayaNodePostprocessor._postprocess_nodes" in span.id_]
+    method = "_apostprocess_nodes" if asynchronous else "_postprocess_nodes"
+    [span] = [span for span in spans.completed_spans if f"LayaNodePostprocessor.{method}" in span.id_]
     assert start.span_id == end.span_id == span.id_
     parents = {other.id_: other.parent_id for other in spans.completed_spans}
     assert "RetrieverQueryEngine._" in parents[span.id_] and spans.open_spans == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 import pickle
@@ -178,11 +179,107 @@ def test_a_long_query_is_read_in_pieces() -> None:
     assert str(blocking.query(harmless)) == f"echo {harmless}"
 
 
-def test_a_query_that_is_too_long_to_read_is_blocked_unless_open() -> None:
-    """Halved six times it is still cut."""
-    query = "words " * 2000
-    assert guard(block_if={"urgent": True}).query(query).metadata["laya"]["blocked_by"] == ["urgent"]
-    assert str(guard(block_if={"urgent": True}, on_failure="open").query(query)) == f"echo {query}"
+@pytest.mark.parametrize("on_failure", ["closed", "open"])
+async def test_a_query_that_is_too_long_to_read_is_blocked_as_that(on_failure: Any) -> None:
+    """Nobody read it to its end, which is no failure of laya's; no question is blamed, and nothing is rewritten."""
+    query = "secret " * 2000
+    fields = {"block_if": {"urgent": True}, "on_failure": on_failure, "rewrite": lambda query, answers: "other"}
+    refusing = guard(**fields)
+    for response in (refusing.query(query), await refusing.aquery(query)):
+        assert str(response) == "This question can't be answered here."
+        assert response.metadata["laya"] == {"blocked_by": [], "too_long": True, "run_id": "run"}
+    assert guard(**fields).query("now").metadata["laya"]["too_long"] is False
+    with pytest.raises(
+        QueryBlocked, match=r"^the query was blocked since it is too long .* \(laya run run\)$"
+    ) as caught:
+        guard(**fields, on_block="raise").query(query)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert (error.blocked_by, error.too_long, error.run_id) == ([], True, "run")
+
+
+def test_what_blocks_counts_also_where_the_rest_is_too_long() -> None:
+    """The piece that was read to its end names its question."""
+    query = f"{'x' * 30} now {' ' * 30_000}"
+
+    class Dense(Rules):
+        """Reads blanks without end, and 40 characters of anything else; never the end of the whole."""
+
+        def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+            result = super().predict(state, questions, **options)
+            result["usage"]["truncated"] = len(state) > 20_000 or not state.strip()
+            return result
+
+    found = guard(runner=Dense(), block_if={"urgent": True}).query(query).metadata["laya"]
+    assert (found["blocked_by"], found["too_long"]) == (["urgent"], False)
+
+
+class States:
+    """A hook that keeps the states of each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def on_predict_start(self, ctx: Any) -> None:
+        """Keep them."""
+        self.calls.append(list(ctx.states))
+
+
+def test_a_long_query_is_cut_to_size_at_once(agent: Any) -> None:
+    """By what the first reading cut off: little is read twice, all of it once, and neighbours share a fifth."""
+    states = States()
+    made = guard(runner=agent, questions=QUESTIONS, block_if={"urgent": 1.0}, options=CallOptions(hooks=states))
+    query = " ".join(f"word{number:04}" for number in range(900))
+    assert str(made.query(query)) == f"echo {query}"
+    [whole], pieces = states.calls
+    usage = agent.predict(query, QUESTIONS)["usage"]
+    room = usage["state_tokens"] - usage["state_tokens_dropped"]
+    assert whole == query and len(pieces) < 1.6 * usage["state_tokens"] / room
+    end = 0
+    for piece in pieces:
+        start = query.index(piece)
+        assert start == 0 or 0.18 * len(piece) < end - start < 0.22 * len(piece)
+        end = start + len(piece)
+    assert end == len(query)
+
+
+@pytest.mark.parametrize(("most", "calls"), [(1, 1), (10, 1), (64, 2)])
+def test_what_a_query_may_cost_is_bounded(agent: Any, most: int, calls: int) -> None:
+    """What won't fit is known after the first reading, and not read again."""
+    states = States()
+    options = CallOptions(hooks=states)
+    made = guard(
+        runner=agent, questions=QUESTIONS, block_if={"urgent": 1.0}, max_pieces=most, on_failure="open", options=options
+    )
+    response = made.query("words " * 1500)
+    assert len(states.calls) == calls and (response.metadata is None) == (calls == 2)
+    assert str(made.query("short")) == "echo short"
+
+
+@pytest.mark.parametrize("told", [{}, {"state_tokens": 9, "state_tokens_dropped": 9}, {"state_tokens": None}])
+def test_a_text_that_is_always_cut_is_given_up(told: dict[str, Any]) -> None:
+    """Whatever the result says of how much: fewer than twice `max_pieces` states are asked about."""
+    asked: list[str] = []
+
+    class Full:
+        """Has no room for any text."""
+
+        def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+            asked.append(state)
+            return {"answers": {}, "usage": {"truncated": True, **told}}
+
+    assert guard(runner=Full(), block_if={"urgent": True}).query("a").metadata["laya"]["too_long"]
+    assert len(asked) < (2 if told.get("state_tokens") else 128)
+
+
+async def test_an_asynchronous_rewrite_may_block(agent: Any) -> None:
+    """It runs in a thread, where a transform may have an event loop of its own."""
+
+    def transform(query: QueryBundle, answers: dict[str, Any]) -> str:
+        asyncio.run(asyncio.sleep(0))
+        return "other"
+
+    made = guard(runner=agent, questions=QUESTIONS, block_if={}, rewrite=transform)
+    assert str(await made.aquery("my bill")) == "echo other"
 
 
 def test_an_unsure_answer_blocks_unless_open() -> None:
@@ -247,6 +344,7 @@ async def test_retrieval_and_synthesis_are_guarded() -> None:
         ({"questions": {"mood": MOOD}}, "nothing can come of these questions"),
         ({"block_if": {"urgent": True}, "rewrite_if": {"urgent": False}}, "rewrite_if needs rewrite"),
         ({"query_engine": "engine"}, "BaseQueryEngine"),
+        ({"max_pieces": 0}, "greater than or equal to 1"),
     ],
 )
 def test_what_cannot_guard_is_refused(fields: dict[str, Any], message: str) -> None:

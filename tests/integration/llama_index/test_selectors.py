@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -290,8 +291,72 @@ def test_selecting_is_one_span_of_the_selectors(agent: Any, recorded: Recording)
 def test_one_text_in_place_of_many_is_refused(agent: Any, which: str) -> None:
     """Its letters would be asked about."""
     given = {"choices": CHOICES, "queries": [QUERY], which: "text"}
-    with pytest.raises(TypeError, match=f"{which} must be a sequence"):
+    with pytest.raises(TypeError, match=f"^{which} must be a list, got str; put a single one into a list$"):
         LayaSingleSelector(runner=agent).select_many(**given)
+    with pytest.raises(TypeError, match=f"^{which} must be a list, got NoneType; "):
+        LayaSingleSelector(runner=agent).select_many(**{**given, which: None})
+
+
+async def test_one_text_in_place_of_choices_is_refused(agent: Any) -> None:
+    """A letter of it would be selected."""
+    selector = LayaSingleSelector(runner=agent)
+    with pytest.raises(TypeError, match=r"^choices must be a list, got str; "):
+        selector.select("invoices", QUERY)
+    with pytest.raises(TypeError, match=r"^choices must be a list, got str; "):
+        await selector.aselect("invoices", QUERY)
+    with pytest.raises(TypeError, match=r"^query must be a text or a QueryBundle, got NoneType$"):
+        selector.select(CHOICES, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [LayaSingleSelector, LayaMultiSelector])
+async def test_of_many_queries_the_one_that_nothing_fits_is_named(agent: Any, kind: Any) -> None:
+    """By its index, also in the message and in a copy; one query alone has none."""
+
+    class Unlike:
+        def predict(self, state: Any, questions: Any, **options: Any) -> Any:
+            p = 0.2 if state == "zzz" else 0.9
+            answers: dict[str, Any] = {name: {"type": "noul", "noul": p} for name in questions}
+            answers["select"] = {"type": "choice", "probabilities": {"billing": p, "technical": 0.1, "sales": 0.0}}
+            return {"answers": answers, "run_id": "run"}
+
+    selector = kind(runner=Unlike(), threshold=0.5)
+    with pytest.raises(NoChoiceFits, match=r"^queries\[2\]: no choice is sure enough: .* has 0\.20; give") as raised:
+        selector.select_many(CHOICES, [QUERY, QUERY, "zzz", "zzz"])
+    with pytest.raises(NoChoiceFits, match=r"^queries\[2\]: ") as araised:
+        await selector.aselect_many(CHOICES, [QUERY, QUERY, "zzz"])
+    for error in (raised.value, araised.value, pickle.loads(pickle.dumps(raised.value))):
+        assert (error.index, error.run_id) == (2, "run") and max(error.probabilities) == 0.2
+    with pytest.raises(NoChoiceFits) as alone:
+        selector.select(CHOICES, "zzz")
+    assert alone.value.index is None and not str(alone.value).startswith("queries")
+
+
+@pytest.mark.parametrize(
+    ("threshold", "probability", "shown"),
+    [
+        (0.999, 0.998, "0.998"),
+        (0.5, 0.41, "0.41"),
+        (0.5, 0.499, "0.499"),
+        (1.0, 0.99999, "0.99999"),
+        (0.9, 0.2, "0.20"),
+    ],
+)
+@pytest.mark.parametrize("kind", [LayaSingleSelector, LayaMultiSelector])
+def test_what_was_too_little_is_shown_below_the_threshold(
+    agent: Any, kind: Any, threshold: float, probability: float, shown: str
+) -> None:
+    """With two digits, or as many as that takes."""
+    options = compared(probability, 0.0, 0.0) if kind is LayaSingleSelector else judged(probability, 0.0, 0.0)
+    with pytest.raises(NoChoiceFits, match=rf"'billing', has {re.escape(shown)}; give"):
+        kind(runner=agent, threshold=threshold, options=options).select(CHOICES, QUERY)
+
+
+def test_an_unsure_answer_is_not_shown_as_certain(agent: Any) -> None:
+    """What is below `min_confidence` is below 1, unless it isn't."""
+    for probability, shown in ((0.998, "0.998"), (1.0, "1.00")):
+        options = compared(probability, 0.0, 0.0, low_confidence=True)
+        with pytest.raises(NoChoiceFits, match=rf"has {shown}; give"):
+            LayaSingleSelector(runner=agent, options=options).select(CHOICES, QUERY)
 
 
 def test_what_would_let_the_best_pass_is_named(agent: Any) -> None:
@@ -335,9 +400,9 @@ def test_bad_choices_are_refused_before_anything_is_loaded() -> None:
         selector.select(CHOICES, QUERY)
     with pytest.raises(ValueError, match="choices is empty"):
         selector.select([], QUERY)
-    with pytest.raises(TypeError, match="a choice must be"):
+    with pytest.raises(TypeError, match=r"choices\[0\] must be a text or a ToolMetadata, got int"):
         selector.select_many([1], ["q"])
-    with pytest.raises(TypeError, match="a query must be"):
+    with pytest.raises(TypeError, match=r"queries\[0\] must be a text or a QueryBundle, got int"):
         LayaSingleSelector(model="/no/such/checkpoint").select_many(CHOICES, [1])
 
 
