@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Never, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -25,6 +25,13 @@ def _checked_runner(runner: Any) -> Any:
     return runner if runner is None or runner is _LEFT_BEHIND else check_runner(runner)
 
 
+def refuse_positional(owner: object, args: tuple[Any, ...]) -> None:
+    """Raise a TypeError for arguments without a name: the only one that anybody would give is the runner."""
+    if args:
+        name = type(owner).__name__
+        raise TypeError(f"{name} takes its arguments by name; write {name}(runner=...)")
+
+
 class RunnerFields(BaseModel):
     """Hold a runner, or the name of the model to load, with its options; neither means the default Router.
 
@@ -38,6 +45,10 @@ class RunnerFields(BaseModel):
     """Instead of a runner: a checkpoint path, Hub id or registered name, loaded on first use and once per process."""
     options: CallOptions = CallOptions()
     """laya's call options, the same for each call; a call may override some by name."""
+
+    def __init__(self, *args: Never, **fields: Any) -> None:
+        refuse_positional(self, args)
+        super().__init__(**fields)
 
     @model_validator(mode="before")
     @classmethod

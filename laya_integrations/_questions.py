@@ -35,6 +35,8 @@ def lower_questions(questions: Any) -> Any:
         from laya.questions import lower_questions as lower
     except ImportError:
         raise TypeError(f"{_refusal(questions)}; this laya runtime takes question dicts only") from None
+    if (parameters := _function_parameters(questions)) is not None:
+        raise TypeError(f"questions is the schema of a function, which is no question; pass its {parameters}")
     lowered = lower(questions)
     if not all(isinstance(question, Mapping) for question in lowered.values()):
         raise TypeError(f"{_refusal(lowered)}; write a dict or a question object")
@@ -48,6 +50,16 @@ def _check_types(questions: Mapping[Any, Mapping[str, Any]]) -> None:
             raise ValueError(
                 f"question {question_id!r} has the type {question.get('type')!r}; use {' or '.join(_TYPES)}"
             )
+
+
+def _function_parameters(questions: Any) -> str | None:
+    """Where the schema of a function, as models are told of tools, has the fields that can be asked."""
+    match questions:
+        case {"name": str(), "parameters": Mapping()}:
+            return "'parameters'"
+        case {"function": {"name": str(), "parameters": Mapping()}}:
+            return "['function']['parameters']"
+    return None
 
 
 def _refusal(questions: Any) -> str:

@@ -40,8 +40,10 @@ def warn_of_unknown_tools(argument: str, names: Collection[str], request: ModelR
     known = {tool.get("name") if isinstance(tool, dict) else tool.name for tool in request.tools}
     if unknown := sorted(set(names) - known):
         found = ", ".join(sorted(str(name) for name in known if name)) or "none"
-        warnings.warn(
-            f"{argument} names {unknown[0]!r}, which the agent has no tool for; its tools are: {found}",
-            RuntimeWarning,
-            stacklevel=3,
+        is_format = unknown[0] in {spec.name for spec in getattr(request.response_format, "schema_specs", ())}
+        fault = (
+            "is the agent's response format; an answer in it is output, no tool call"
+            if is_format
+            else f"the agent has no tool for; its tools are: {found}"
         )
+        warnings.warn(f"{argument} names {unknown[0]!r}, which {fault}", RuntimeWarning, stacklevel=3)

@@ -11,7 +11,6 @@ from langchain_core.decisions import ClassifierRequest, ClassifierResponse
 from langchain_core.runnables import RunnableConfig
 
 from laya_integrations.langchain._deadline import TimedDecisionModel
-from laya_integrations.langchain._interrupts import steers_graph
 from laya_integrations.langchain._parts import Parts, item_state, take_apart
 from laya_integrations.langchain._traced import TracedCall
 from laya_integrations.langchain._violations import ViolationRule
@@ -94,9 +93,6 @@ class GuardedCall:
         return outputs
 
     def _verdicts(self, found: Sequence[Any]) -> list[GuardrailVerdict]:
-        for answer in found:
-            if isinstance(answer, Exception) and steers_graph(answer):
-                raise answer
         verdicts = [self.rule.verdict(answer) for answer in found]
         for flagged, outcome in ((False, "let %d unjudged parts pass (%s)"), (True, "stopped %d unjudged parts (%s)")):
             failures = [v.failure for v in verdicts if v.failure is not None and v.flagged is flagged]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, RemoveMessage, ToolMessage
 from langchain_core.prompt_values import ChatPromptValue, PromptValue, StringPromptValue
 
-from laya_integrations.langchain.messages import state_of
+from laya_integrations.langchain.messages import ROLE_NAMES, message_role, state_of
 from laya_integrations.langchain.runnables import LayaMessage
 from laya_integrations.langchain.verdicts import VERDICT_KEY
 
@@ -37,20 +37,23 @@ class Parts:
 
     def answered_calls(self) -> frozenset[str]:
         """Ids of the tool calls that have results among the items."""
-        return frozenset(item.tool_call_id for item in self.items if isinstance(item, ToolMessage))
+        return frozenset(call_id for item in self.items if isinstance(call_id := _answered_call(item), str))
 
 
 def take_apart(input: Any) -> Parts:
-    """The items of a conversation, a list, or a state with `messages`; everything else is one item."""
+    """The items of a conversation, a list, or a dict with `messages`; everything else is one item.
+
+    What such a dict holds beside its messages is one more item, where there is text in it.
+    """
     match input:
         case StringPromptValue():
             return Parts(input, [input.text], [None], lambda items: StringPromptValue(text=items[0]))
         case PromptValue():
             return _listed(input, input.to_messages(), lambda items: ChatPromptValue(messages=items))
         case {"messages": [*messages]}:
-            return _listed(input, messages, lambda items: {**input, "messages": items})
+            return _beside_messages(input, _listed(input["messages"], messages, _like(input["messages"])))
         case [*items] if not _is_content(items):
-            return _listed(input, items, tuple if isinstance(input, tuple) else list)
+            return _listed(input, items, _like(input))
         case _:
             return Parts(input, [input], [None], lambda items: items[0])
 
@@ -62,10 +65,13 @@ def item_state(item: Item) -> Any:
     state = state_of([item])
     # Content blocks are read as one text.
     state = state if isinstance(state, str) else state[0]
-    if not _is_message(item) or not isinstance(state, dict):
+    role = message_role(item)
+    if role is None or not isinstance(state, dict):
         return state
     # A tool's name is the developer's; a person's may say anything.
-    read = {"content", "role", "name"} if state["role"] == "tool" else {"content", "role"}
+    read = {"content", "role", "id", "tool_call_id", *(["name"] if role == "tool" else [])}
+    if isinstance(item, Mapping) and "role" not in item:
+        read.add("type")
     return state["content"] if state.keys() <= read else state
 
 
@@ -82,11 +88,10 @@ def replaced(item: Item, text: str, answered_calls: frozenset[str] = frozenset()
             return _replaced_message(item, text, answered_calls)
         case Document():
             return item.model_copy(update={"page_content": text})
-        case (str(role), str()) if isinstance(item, tuple):
-            return role, text
-        case {"role": _, "content": _}:
-            kept = ("role", "name", "id", "tool_call_id")
-            return {**{key: item[key] for key in kept if key in item}, "content": text}
+        case (str(role), str() | list()) if role in ROLE_NAMES:
+            return _like(item)([role, text])
+        case Mapping() if message_role(item) is not None:
+            return _replaced_dict(item, text, answered_calls)
         case Mapping() | list() | tuple():
             try:
                 if _holds_text(item):
@@ -104,7 +109,7 @@ def annotated(item: Item, note: dict[str, Any]) -> Item:
             return item.model_copy(update={"response_metadata": {**item.response_metadata, VERDICT_KEY: note}})
         case Document():
             return item.model_copy(update={"metadata": {**item.metadata, VERDICT_KEY: note}})
-        case Mapping() if not _is_message(item):
+        case Mapping() if message_role(item) is None:
             return {**item, VERDICT_KEY: note}
         case _:
             return item
@@ -121,26 +126,36 @@ def _listed(input: Any, items: Sequence[Any], rebuild: Callable[[list[Any]], Any
     return Parts(input, [items[place] for place in places], [*places], with_changed)
 
 
+def _beside_messages(input: Mapping[str, Any], listed: Parts) -> Parts:
+    """The parts of a dict: of its messages, which are taken apart already, and all the rest of it as one."""
+    rest = {key: value for key, value in input.items() if key != "messages"}
+    try:
+        if not _holds_text(rest):
+            return replace(listed, input=input, rebuild=lambda items: {**input, "messages": listed.rebuild(items)})
+    except RecursionError:  # it contains itself; the run of its judging shows it
+        pass
+
+    def with_changed(changed: list[Any]) -> Any:
+        *messages, rest = changed
+        return {**input, **rest, "messages": listed.with_items(messages)}
+
+    return Parts(input, [*listed.items, rest], [*listed.positions, None], with_changed)
+
+
+def _like(value: Any) -> Callable[[list[Any]], Any]:
+    return tuple if isinstance(value, tuple) else list
+
+
 def _is_system(item: Any) -> bool:
-    match item:
-        case SystemMessage() | RemoveMessage():
-            return True
-        case ChatMessage(role=role) | {"role": role, "content": _}:
-            return role in ("system", "developer")
-        case (role, str()) if isinstance(item, tuple):
-            return role in ("system", "developer")
-        case _:
-            return False
+    return isinstance(item, RemoveMessage) or message_role(item) in ("system", "developer")
 
 
-def _is_message(item: Any) -> bool:
-    match item:
-        case BaseMessage() | {"role": _, "content": _}:
-            return True
-        case (str(), str()):
-            return isinstance(item, tuple)
-        case _:
-            return False
+def _answered_call(item: Any) -> Any:
+    """The id of the tool call that it is the result of."""
+    if isinstance(item, ToolMessage):
+        return item.tool_call_id
+    is_result = isinstance(item, Mapping) and message_role(item) == "tool"
+    return item.get("tool_call_id") if is_result else None
 
 
 def _is_content(items: list[Any]) -> bool:
@@ -157,7 +172,7 @@ def _replaced_message(message: BaseMessage, text: str, answered_calls: frozenset
     # Providers' raw copies of tool calls and reasoning lie in additional_kwargs.
     update: dict[str, Any] = {"content": text, "additional_kwargs": {}}
     if isinstance(message, AIMessage):
-        kept = [{**call, "args": {}} for call in message.tool_calls if call["id"] in answered_calls]
+        kept = _answered(message.tool_calls, answered_calls)
         update |= {"tool_calls": kept, "invalid_tool_calls": []}
         if "tool_call_chunks" in type(message).model_fields:
             update["tool_call_chunks"] = []
@@ -166,6 +181,25 @@ def _replaced_message(message: BaseMessage, text: str, answered_calls: frozenset
     if isinstance(message, LayaMessage):
         update["result"] = {}
     return message.model_copy(update=update)
+
+
+def _replaced_dict(message: Mapping[str, Any], text: str, answered_calls: frozenset[str]) -> dict[str, Any]:
+    role = "role" if "role" in message else "type"
+    kept = {key: message[key] for key in (role, "name", "id", "tool_call_id") if key in message}
+    calls = _answered(message.get("tool_calls"), answered_calls)
+    return {**kept, "content": text, **({"tool_calls": calls} if calls else {})}
+
+
+def _answered(calls: Any, answered_calls: frozenset[str]) -> list[dict[str, Any]]:
+    """The tool calls that have results, without their arguments."""
+    kept = []
+    for call in calls if isinstance(calls, list | tuple) else ():
+        match call:
+            case {"id": str(call_id), "function": {"name": name}} if call_id in answered_calls:
+                kept.append({"id": call_id, "type": "function", "function": {"name": name, "arguments": "{}"}})
+            case {"id": str(call_id), "name": name} if call_id in answered_calls:
+                kept.append({"name": name, "args": {}, "id": call_id, "type": "tool_call"})
+    return kept
 
 
 def _replaced_texts(value: Any, text: str) -> Any:
@@ -177,7 +211,7 @@ def _replaced_texts(value: Any, text: str) -> Any:
         case [*items] if _is_content(items):
             return [{"type": "text", "text": text}]
         case list() | tuple():
-            return [_replaced_texts(item, text) for item in value]
+            return _like(value)([_replaced_texts(item, text) for item in value])
         case None | bool() | int() | float():
             return value
         case _:

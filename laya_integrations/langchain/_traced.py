@@ -260,7 +260,7 @@ def _record_run_ids(run_managers: list[Any], capture: RunCapture) -> None:
 
 
 def reraise_interruption(outputs: list[Any]) -> None:
-    """With `return_exceptions`, LangChain returns a cancellation or Ctrl-C as if it were an item's error."""
+    """With `return_exceptions`, LangChain returns a cancellation, Ctrl-C or interrupt as if it were an item's error."""
     for output in outputs:
-        if isinstance(output, BaseException) and not isinstance(output, Exception):
+        if isinstance(output, BaseException) and (not isinstance(output, Exception) or steers_graph(output)):
             raise output

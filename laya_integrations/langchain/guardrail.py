@@ -6,6 +6,7 @@ chain = prompt | guardrail | chat_model | guardrail
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypedDict
 
 from langchain_core.runnables import RunnableConfig, RunnableSerializable
@@ -43,6 +44,7 @@ class GuardrailOptions(TypedDict, total=False):
     violating: dict[str, list[str | bool | int]]
     on_failure: Literal["closed", "open"]
     timeout: float | None
+    replacement: str
 
 
 class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
@@ -50,13 +52,14 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
 
     `LayaGuardrail(runner=..., questions=..., thresholds=...)`. Each message of a conversation is judged by
     itself, tool results too, system messages not; a conversation is a list, a prompt's value, or the `messages`
-    of a dict. Any other list is judged item by item, and any other dict or object whole. Types stay: a message
-    comes out as the same type of message, a prompt's value as a prompt's value.
+    of a dict, whose other fields are judged together where they hold text. Any other list is judged item by item,
+    and any other dict or object whole. Types stay: a message comes out as the same type of message, a prompt's value
+    as a prompt's value.
 
     What violates: a noul that is true, a score at the middle level or above, a choice's labels that `violating`
     names, from the question's threshold in probability on. laya's own `min_confidence` changes nothing here.
-    laya reads text: images pass unread. Parts share their passes, and so do a batch's inputs. A call may set
-    laya's options by name.
+    laya reads text: images, sound, encoded files and the model's thoughts pass unread. Parts share their passes, and
+    so do a batch's inputs. A call may set laya's options by name.
     """
 
     model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
@@ -86,6 +89,14 @@ class LayaGuardrail(DecisionFields, RunnableSerializable[Any, Any]):
     def _fits(self) -> Self:
         self._rule().check()
         return self
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """A copy; `update` is checked as the fields of a new guardrail are."""
+        copied = super().model_copy(deep=deep)
+        if not update:
+            return copied
+        given = {name: value for name, value in copied if name in copied.model_fields_set}
+        return type(self)(**{**given, **update})
 
     def invoke(self, input: Any, config: RunnableConfig | None = None, **kwargs: Any) -> Any:
         """Guard one input; raises GuardrailError where `action` is raise."""

@@ -6,10 +6,11 @@ agent = create_agent(model, tools=[...], middleware=[LayaGuardrailMiddleware(run
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Never, Unpack
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
 
+from laya_integrations._fields import refuse_positional
 from laya_integrations.langchain._agents import (
     AgentMiddleware,
     AgentState,
@@ -59,7 +60,7 @@ class LayaGuardrailMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def __init__(
         self,
-        *,
+        *args: Never,
         input: GuardAction = "block",
         output: GuardAction = "block",
         tool_calls: GuardAction | Mapping[str, GuardAction] = "block",
@@ -68,7 +69,17 @@ class LayaGuardrailMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         name: str | None = None,
         **guardrail: Unpack[GuardrailOptions],
     ) -> None:
-        """Check the actions and make the guardrail; raises ValueError as `LayaGuardrail` does."""
+        """Check the actions and make the guardrail; raises ValueError as `LayaGuardrail` does.
+
+        A `message` that is no text, and an `action`, are a TypeError.
+        """
+        refuse_positional(self, args)
+        if "action" in guardrail:
+            raise TypeError(
+                "action is LayaGuardrail's; here input=, output= and tool_calls= take block, ask or allow instead"
+            )
+        if not isinstance(message, str):
+            raise TypeError(f"message must be a text, got {type(message).__name__}")
         super().__init__()
         self._input = _checked("input", input)
         self._output = _checked("output", output)

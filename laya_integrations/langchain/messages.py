@@ -8,7 +8,7 @@
 | a dict or list | itself, with messages and content blocks inside it turned at any depth |
 | a pydantic object, a dataclass | a dict of its fields, read the same way |
 | dates and times, `UUID`, `Decimal`, `Enum` | the JSON form that pydantic gives them |
-| content blocks (`[{"type": "text", ...}, ...]`) | their texts; images, audio and reasoning are left out |
+| content blocks (`[{"type": "text", ...}, ...]`) | their texts; images, audio and reasoning are left out (`_blocks`) |
 
 laya takes a list for a conversation: a long one loses its oldest turns, anything else loses its end.
 So from a graph's state select what the decision is about: `itemgetter("messages") | runnable`.
@@ -16,7 +16,6 @@ So from a graph's state select what the decision is about: `itemgetter("messages
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
@@ -39,6 +38,8 @@ from langchain_core.prompt_values import PromptValue, StringPromptValue
 from pydantic import BaseModel, RootModel
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
+from laya_integrations.langchain._blocks import content_text, is_content, is_message_content
+
 try:
     from laya.errors import StateError
 except ModuleNotFoundError:  # a laya release whose errors are Python's own
@@ -52,7 +53,7 @@ _ROLES: tuple[tuple[type[BaseMessage], str], ...] = (
     (FunctionMessage, "tool"),
 )
 
-_ROLE_NAMES = {
+ROLE_NAMES = {
     "user": "user",
     "human": "user",
     "assistant": "assistant",
@@ -60,30 +61,9 @@ _ROLE_NAMES = {
     "system": "system",
     "developer": "system",
     "tool": "tool",
+    "function": "tool",
 }
-"""First elements of a `(role, text)` pair, as prompts and chat models accept them."""
-
-_TEXT_KEYS = {
-    "text": "text",
-    "input_text": "text",
-    "output_text": "text",
-    "text-plain": "text",
-    "refusal": "refusal",
-}
-"""Block types that hold text, and the key that holds it."""
-
-_OTHER_BLOCKS = frozenset(
-    (
-        *("audio", "document", "file", "image", "image_url", "media", "video", "video_url"),
-        *("input_audio", "input_file", "input_image"),
-        *("reasoning", "redacted_thinking", "thinking"),
-        *("computer_call", "custom_tool_call", "function_call", "tool_call", "tool_call_chunk", "tool_use"),
-        *("invalid_tool_call", "server_tool_call", "server_tool_call_chunk", "server_tool_use"),
-        *("server_tool_result", "web_search_call", "web_search_tool_result"),
-        "non_standard",
-    )
-)
-"""Block types without text of their own. A tool call is read from the message's `tool_calls`."""
+"""What prompts and chat models accept as a message's role, or as its `type`, with laya's name for it."""
 
 _PLAIN = (date, time, timedelta, Decimal, UUID)
 """Values in dicts and dataclasses that JSON lacks and everybody writes the same way."""
@@ -101,6 +81,23 @@ def state_of(value: Any) -> Any:
     except (UnicodeDecodeError, PydanticSerializationError):
         # Their messages quote the state.
         raise StateError("the state holds an object that has no JSON form; pass text, dicts and lists") from None
+
+
+def message_role(item: Any) -> str | None:
+    """The role of a message in any form that chat models take; None for what is no message.
+
+    The forms: an object, a dict with `content` and a `role` or, in its place, a `type`, and a tuple of role and
+    content.
+    """
+    match item:
+        case BaseMessage():
+            return _role(item)
+        case {"role": role, "content": _} | {"type": role, "content": _}:
+            return ROLE_NAMES.get(role) if isinstance(role, str) else None
+        case (str(role), str() | list()) if isinstance(item, tuple):
+            return ROLE_NAMES.get(role)
+        case _:
+            return None
 
 
 def _state(value: Any) -> Any:
@@ -131,7 +128,7 @@ def _message_state(message: BaseMessage) -> dict[str, Any]:
     state: dict[str, Any] = {"role": _role(message)}
     if message.name:
         state["name"] = message.name
-    state["content"] = _content_text(message.content)
+    state["content"] = content_text(message.content)
     if isinstance(message, AIMessage) and message.tool_calls:
         state["tool_calls"] = [{"name": call["name"], "args": _state(call["args"])} for call in message.tool_calls]
     return state
@@ -168,72 +165,20 @@ def _holds_messages(value: Any) -> bool:
 
 def _mapping_state(value: Mapping[Any, Any]) -> dict[Any, Any]:
     state = {key: _state(item) for key, item in value.items()}
-    if "role" in value and _is_message_content(value.get("content")):
-        state["content"] = _content_text(value["content"])
+    if is_message_content(value.get("content")) and ("role" in value or message_role(value) is not None):
+        state["content"] = content_text(value["content"])
     return state
 
 
-def _is_message_content(content: Any) -> bool:
-    """Tell a message's blocks, some perhaps unknown, from a list of objects in a record that has a role."""
-    if not isinstance(content, list | tuple):
-        return False
-    blocks = [block for block in content if not isinstance(block, str)]
-    typed = all(isinstance(block, Mapping) and isinstance(block.get("type"), str) for block in blocks)
-    return typed and (len(blocks) < len(content) or not content or any(map(_block_kind, blocks)))
-
-
 def _list_state(values: Sequence[Any]) -> Any:
-    if _is_content(values):
-        return _content_text(values)
+    if is_content(values):
+        return content_text(values)
     return [_item_state(item) for item in values if not isinstance(item, RemoveMessage)]
 
 
 def _item_state(item: Any) -> Any:
-    match item:
-        case (str(role), str(text)) if isinstance(item, tuple) and role in _ROLE_NAMES:
-            return {"role": _ROLE_NAMES[role], "content": text}
-        case _:
-            return _state(item)
-
-
-def _is_content(values: Sequence[Any]) -> bool:
-    """Tell a message's content blocks from a list of the user's own objects that have a "type" too."""
-    kinds = [_block_kind(value) for value in values]
-    return any(kind in ("text", "tool_result") for kind in kinds) and None not in kinds
-
-
-def _block_kind(block: Any) -> str | None:
-    """`text`, `tool_result`, `other`, or None for what is no content block."""
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    if not isinstance(kind, str):
-        return None
-    if kind in _TEXT_KEYS and isinstance(block.get(_TEXT_KEYS[kind]), str):
-        return "text"
-    if kind == "tool_result" and "content" in block:
-        return "tool_result"
-    return "other" if kind in _OTHER_BLOCKS else None
-
-
-def _content_text(content: Any) -> str:
-    """The text of a message's content: its strings and text blocks, a line each."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(text for block in content for text in _block_texts(block))
-
-
-def _block_texts(block: Any) -> list[str]:
-    if isinstance(block, str):
-        return [block]
-    match _block_kind(block):
-        case "text":
-            return [block[_TEXT_KEYS[block["type"]]]]
-        case "tool_result":
-            return [_tool_result_text(block["content"])]
-        case _:
-            return []
-
-
-def _tool_result_text(content: Any) -> str:
-    if content is None or isinstance(content, str | list | tuple):
-        return _content_text(content or "")
-    return json.dumps(_state(content), ensure_ascii=False, default=str)
+    if isinstance(item, tuple) and (role := message_role(item)) is not None:
+        content = item[1]
+        is_read = isinstance(content, str) or is_message_content(content)
+        return {"role": role, "content": content_text(content) if is_read else _state(content)}
+    return _state(item)

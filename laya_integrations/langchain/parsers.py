@@ -20,7 +20,7 @@ class AnswerParser(BaseGenerationOutputParser[Any]):
     Takes a `LayaMessage`, or any message or text whose content is the same JSON. A pydantic model that can
     itself be asked as questions is built by the rule of laya's `decide`, where a score's level, counted from
     0, becomes the field's value and an answer below the gate is None; any other model validates the JSON's
-    values.
+    values. A question id gives what the JSON has: of a score the level, counted from 0.
     Raises OutputParserException for what it can't read.
     """
 
@@ -64,9 +64,10 @@ class AnswerParser(BaseGenerationOutputParser[Any]):
                 return self._schema.instance(answers)
             return self.target.model_validate(values)
         except ValidationError as error:
-            raise OutputParserException(_refused(self.target, error)) from error
+            # None of it as a cause: a traceback would show its values.
+            raise OutputParserException(_refused(self.target, error)) from None
         except ValueError as error:
-            raise OutputParserException(str(error)) from error
+            raise OutputParserException(str(error)) from None
 
     async def aparse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
         """`parse_result`, which is too short for a thread."""
@@ -131,8 +132,8 @@ def _answer_values(answers: Mapping[str, Any]) -> dict[str, Any]:
 def _json_values(text: str) -> dict[str, Any]:
     try:
         values = json.loads(text)
-    except ValueError as error:
-        raise OutputParserException("the message holds no JSON; put a LayaRunnable before the parser") from error
+    except ValueError:
+        raise OutputParserException("the message holds no JSON; put a LayaRunnable before the parser") from None
     if not isinstance(values, dict):
         raise OutputParserException(f"the message's JSON must be an object, got {type(values).__name__}")
     return values

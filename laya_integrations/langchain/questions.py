@@ -13,8 +13,11 @@ from laya_integrations import _questions
 def lower_questions(questions: Any) -> Any:
     """Question dicts from every form that laya takes, or from LangChain's `Choice`, `Score` and `Noul`.
 
-    Plain dicts stay the same object. Raises ValueError for a `Box`: laya reads text, not images.
+    Plain dicts stay the same object. Raises ValueError where there is none, and for a `Box`: laya reads text, not
+    images.
     """
+    if isinstance(questions, Mapping) and not questions:
+        raise ValueError("questions is empty; give at least one question by its answer id")
     if isinstance(questions, Mapping) and any(isinstance(q, _QUESTIONS) for q in questions.values()):
         questions = {question_id: _lowered(question_id, q) for question_id, q in questions.items()}
     return _questions.lower_questions(questions)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import Any, Never, TypedDict, Unpack
 
 from langchain_core.decisions import ClassifierRequest
 from langchain_core.tools import BaseTool
 
+from laya_integrations._fields import refuse_positional
 from laya_integrations._options import CallOptions
 from laya_integrations.langchain._agents import (
     AgentMiddleware,
@@ -53,15 +54,21 @@ class LayaToolSelectorMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def __init__(
         self,
-        *,
+        *args: Never,
         max_tools: int = 5,
         always_include: Collection[str] = (),
         instructions: str = INSTRUCTIONS,
         timeout: float | None = None,
         **runner: Unpack[RunnerOptions],
     ) -> None:
-        """Raise a ValueError for `max_tools` below 1, a `timeout` that is not positive, or two runners."""
+        """Raise a ValueError for `max_tools` below 1, a `timeout` that is not positive, or two runners.
+
+        A `max_tools` that is no whole number is a TypeError.
+        """
+        refuse_positional(self, args)
         super().__init__()
+        if type(max_tools) is not int:
+            raise TypeError(f"max_tools must be a whole number, got {type(max_tools).__name__}")
         if max_tools < 1:
             raise ValueError(f"max_tools must be at least 1, got {max_tools}")
         if timeout is not None and not timeout > 0:

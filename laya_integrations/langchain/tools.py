@@ -34,7 +34,8 @@ def _without_message(value: Any) -> Any:
 class LayaToolInput(BaseModel):
     """What the model supplies."""
 
-    model_config = ConfigDict(extra="forbid")
+    # An error is shown to the model, and lies in traces.
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     state: Annotated[str | dict[str, Any] | list[_Turn], BeforeValidator(_without_message)] = Field(
         description="What to decide about: text, a JSON object, or a list of messages, oldest first."

@@ -23,7 +23,7 @@ class Violation(BaseModel):
     threshold: float
     """The probability from which it counts as a violation."""
     position: int | None = None
-    """Place of the message or item in a list, from 0; None where the input is one text or object."""
+    """Place of the message or item in a list, from 0; None for a text, an object, and what lies beside `messages`."""
 
     def __str__(self) -> str:
         where = "" if self.position is None else f" in item {self.position}"

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from langchain_core.callbacks import BaseCallbackHandler, UsageMetadataCallbackHandler
 from langchain_core.language_models import FakeListChatModel
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage, convert_to_messages
 from langchain_core.output_parsers import StrOutputParser
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda, ensure_config
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import GraphInterrupt
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.types import Command, interrupt
 
@@ -35,6 +36,7 @@ from tests.integration.conftest import CHECKPOINTS, load_quietly
 from tests.integration.langchain.conftest import QUESTIONS
 from tests.integration.langchain.langsmith_server import Traces
 
+OPENAI_CALL = {"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"what": "it"}'}}
 GOOD, FINE, BAD = "The app crashes", "hi", "Refund the second fee"
 URGENT = {"urgent": QUESTIONS["urgent"]}
 THRESHOLD = 0.7
@@ -151,6 +153,55 @@ def test_what_contains_itself_does_not_pass(agent: Any) -> None:
         assert passed == GOOD and isinstance(refused, GuardrailError) and refused.failure is not None
 
 
+def test_what_lies_beside_messages_is_judged(agent: Any) -> None:
+    """It is what a prompt with a placeholder for messages gets; a graph's counters are none of it."""
+    guardrail = make_guardrail(agent, action="filter")
+    given = {"messages": [HumanMessage(GOOD)], "question": BAD}
+    assert guardrail.invoke(given) == {"messages": [HumanMessage(GOOD)], "question": "[removed]"}
+    with pytest.raises(GuardrailError) as raised:
+        make_guardrail(agent).invoke(given)
+    assert [violation.position for violation in raised.value.violations] == [None]
+    endless: dict[str, Any] = {"messages": [HumanMessage(GOOD)]}
+    endless["self"] = endless
+    passed, refused = make_guardrail(agent).batch([GOOD, endless], return_exceptions=True)
+    assert passed == GOOD and isinstance(refused, GuardrailError) and refused.failure is not None
+
+
+@pytest.mark.parametrize("kind", [HumanMessage, lambda content: ToolMessage(content, tool_call_id="1")])
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": BAD}},
+        {"type": "search_result", "content": [{"type": "text", "text": BAD}]},
+        {"text": BAD},
+        {"type": "not known", "words": [BAD]},
+    ],
+)
+def test_a_text_in_any_block_is_judged_and_replaced(agent: Any, kind: Any, block: Any) -> None:
+    """Not only in a text block."""
+    with pytest.raises(GuardrailError):
+        make_guardrail(agent).invoke([kind([block])])
+    assert make_guardrail(agent, action="filter").invoke([kind([block])]) == [kind("[removed]")]
+
+
+def test_messages_in_every_form_pass_on_to_a_model(agent: Any) -> None:
+    """Filtered, LangChain takes them as it took them before, and the developer's are left alone."""
+    conversation: Any = [
+        {"type": "system", "content": BAD},
+        {"type": "human", "content": BAD},
+        ("user", [{"type": "text", "text": BAD}]),
+        {"role": "assistant", "content": None, "tool_calls": [OPENAI_CALL]},
+        {"role": "tool", "tool_call_id": "c", "content": BAD},
+    ]
+    strict = make_guardrail(agent, action="filter", thresholds=0.0001)
+    messages = convert_to_messages(strict.invoke(conversation))
+    assert [message.text for message in messages] == [BAD, *["[removed]"] * 4]
+    assert [message.type for message in messages] == ["system", "human", "human", "ai", "tool"]
+    assert [call["id"] for call in messages[3].tool_calls] == ["c"] and not messages[3].tool_calls[0]["args"]
+    marked = make_guardrail(agent, action="annotate").invoke(conversation)
+    assert marked == conversation
+
+
 async def test_both_sides_of_a_chain_are_guarded(agent: Any) -> None:
     """A prompt's value passes to the model, and the model's message to the parser."""
     prompt = ChatPromptTemplate.from_messages([("system", BAD), ("user", "{text}")])
@@ -259,6 +310,22 @@ def test_bad_fields_are_refused(agent: Any, fields: dict[str, Any], message: str
     """When the guardrail is made."""
     with pytest.raises(ValueError, match=message):
         make_guardrail(agent, **fields)
+
+
+def test_a_copy_is_checked_as_a_new_guardrail_is(agent: Any) -> None:
+    """A misspelt field would leave the copy as lax as the first, without a word."""
+    guardrail = make_guardrail(agent)
+    strict = guardrail.model_copy(update={"action": "filter"})
+    assert strict.invoke(BAD) == "[removed]" and strict.runner is agent and strict.thresholds == THRESHOLD
+    assert strict.model_fields_set == {"runner", "questions", "thresholds", "action"}
+    assert guardrail.model_copy() == guardrail and guardrail.action == "raise"
+    for update, message in (
+        ({"threshold": 0.01}, "Extra inputs"),
+        ({"thresholds": 1.5}, "less than or equal to 1"),
+        ({"thresholds": {"other": 0.5}}, "thresholds names 'other'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            guardrail.model_copy(update=update)
 
 
 def test_an_unknown_option_is_refused_also_where_it_fails_open(agent: Any) -> None:
@@ -531,6 +598,24 @@ def test_an_interrupt_is_about_all_that_is_judged(agent: Any) -> None:
     assert asked == [[GOOD, "hello"]] == [pause.value for pause in paused["__interrupt__"]]
     app.invoke(Command(resume=True), thread)
     assert approved == [[GOOD, "hello"]]
+
+
+@pytest.mark.parametrize("timeout", [None, 20.0])
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_an_interrupt_is_no_items_error(agent: Any, timeout: float | None, asynchronous: bool) -> None:
+    """With `return_exceptions` too: a graph that is to pause must not read it as an output."""
+
+    class Approval:
+        def on_predict_start(self, ctx: Any) -> None:
+            raise GraphInterrupt
+
+    guardrail = make_guardrail(agent, timeout=timeout, options=CallOptions(hooks=Approval(), hooks_raise=True))
+    for runnable in (guardrail, LayaRunnable(agent, questions=URGENT, options=guardrail.options)):
+        with pytest.raises(GraphInterrupt):
+            if asynchronous:
+                await runnable.abatch([GOOD, FINE], return_exceptions=True)
+            else:
+                runnable.batch([GOOD, FINE], return_exceptions=True)
 
 
 @pytest.mark.parametrize("items", [GOOD, {"messages": [GOOD]}, HumanMessage(GOOD), None])

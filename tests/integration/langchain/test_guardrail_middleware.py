@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from langchain.agents import create_agent
+from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import BaseTool, tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -320,7 +321,9 @@ def test_two_guardrails_need_two_names(agent: Any, says: Says) -> None:
         ({"input": "stop"}, ValueError, "input must be one of block, ask, allow, got 'stop'"),
         ({"tool_calls": {"pay": True}}, ValueError, r"tool_calls\['pay'\] must be one of"),
         ({"thresholds": {"other": 0.5}}, ValueError, "thresholds names 'other'"),
-        ({"action": "filter", "nothing": 1}, ValueError, "Extra inputs"),
+        ({"nothing": 1}, ValueError, "Extra inputs"),
+        ({"action": "annotate"}, TypeError, "action is LayaGuardrail's; here input=, output="),
+        ({"message": None}, TypeError, "message must be a text, got NoneType"),
     ],
 )
 def test_bad_fields_are_refused(agent: Any, says: Says, fields: Any, error: Any, message: str) -> None:
@@ -365,3 +368,16 @@ async def test_a_tool_that_the_agent_lacks_is_a_warning(agent: Any, says: Says, 
     with pytest.warns(RuntimeWarning, match="tool_calls names 'pya', .* its tools are: look, pay"):
         await ask(graph, GOOD, asynchronous)
     await ask(graph, GOOD, asynchronous)
+
+
+def test_a_response_format_is_no_tool(agent: Any, says: Says) -> None:
+    """Named in `tool_calls` it is judged as output all the same, and the warning says so."""
+
+    class Out(BaseModel):
+        text: str
+
+    call = AIMessage("", tool_calls=[{"name": "Out", "args": {"text": FINE}, "id": "c"}])
+    middleware = make_middleware(agent, says, tool_calls={"Out": "block"})
+    graph, _ = make_agent(middleware, call, response_format=ToolStrategy(Out))
+    with pytest.warns(RuntimeWarning, match="names 'Out', which is the agent's response format; an answer"):
+        graph.invoke({"messages": [HumanMessage(GOOD)]})

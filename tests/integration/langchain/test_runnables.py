@@ -18,7 +18,18 @@ from langchain_core.runnables import ConfigurableField, RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 from pydantic import BaseModel
 
-from laya_integrations.langchain import AnswerParser, CallOptions, LayaMessage, LayaRunnable
+from laya_integrations.langchain import (
+    AnswerParser,
+    CallOptions,
+    LayaDecisionModel,
+    LayaGuardrail,
+    LayaGuardrailMiddleware,
+    LayaMessage,
+    LayaRouter,
+    LayaRunnable,
+    LayaTool,
+    LayaToolSelectorMiddleware,
+)
 from tests.integration.conftest import CHECKPOINTS, load_quietly
 from tests.integration.langchain.conftest import QUESTIONS, Ticket
 
@@ -360,12 +371,46 @@ def test_a_pydantic_model_is_a_question_set(agent: Any) -> None:
         ({"threshold": 1}, ValueError, "threshold"),
         ({"questions": 3}, TypeError, "questions"),
         ({"questions": {"a": 3}}, TypeError, "question 'a'"),
+        ({"questions": {}}, ValueError, "questions is empty"),
     ],
 )
 def test_a_bad_field_is_refused(agent: Any, fields: dict[str, Any], error: type, named: str) -> None:
     """Before anything is asked, and by name."""
     with pytest.raises(error, match=named):
         LayaRunnable(**{"runner": agent, "questions": QUESTIONS, **fields})
+
+
+def test_no_questions_are_refused_for_one_call_too(runnable: LayaRunnable) -> None:
+    """Nothing would be asked, and the message would hold no answer."""
+    with pytest.raises(ValueError, match="questions is empty"):
+        runnable.invoke(TEXT, questions={})
+
+
+@pytest.mark.parametrize(
+    ("wrap", "where"),
+    [
+        (lambda function: function, "'parameters'"),
+        (lambda function: {"type": "function", "function": function}, r"\['function'\]\['param"),
+    ],
+)
+def test_the_schema_of_a_function_is_no_question(agent: Any, wrap: Any, where: str) -> None:
+    """Its parameters are what can be asked."""
+    pytest.importorskip("laya.questions")
+    urgent = {"urgent": {"type": "boolean", "description": "Urgent?"}}
+    schema = {"name": "triage", "description": "d", "parameters": {"type": "object", "properties": urgent}}
+    with pytest.raises(TypeError, match=f"the schema of a function, .* pass its {where}"):
+        LayaRunnable(agent, questions=wrap(schema))
+    assert LayaRunnable(agent, questions=schema["parameters"]).questions.keys() == {"urgent"}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [LayaDecisionModel, LayaGuardrail, LayaGuardrailMiddleware, LayaRouter, LayaTool, LayaToolSelectorMiddleware],
+)
+def test_a_runner_without_its_name_is_told_it(agent: Any, kind: Any) -> None:
+    """Where a runner alone says nothing of what is asked."""
+    with pytest.raises(TypeError, match=f"takes its arguments by name; write {kind.__name__}\\(runner="):
+        kind(agent)
 
 
 def test_a_class_is_no_runner(agent: Any) -> None:

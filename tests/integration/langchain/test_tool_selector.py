@@ -13,7 +13,9 @@ from langchain_core.tools import StructuredTool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command, interrupt
 
-from laya_integrations.langchain import CallOptions, LayaToolSelectorMiddleware, state_of
+from laya_integrations._decisions import Decisions
+from laya_integrations.langchain import CallOptions, LayaRunnable, LayaToolSelectorMiddleware, state_of
+from laya_integrations.langchain._deadline import TimedDecisions
 from laya_integrations.langchain.tool_selector import INSTRUCTIONS
 from tests.integration.langchain.langsmith_server import Traces
 from tests.integration.langchain.played import PlayedModel
@@ -138,6 +140,20 @@ async def test_a_failure_leaves_all_tools(
     assert bool(traces.only("LayaDecisionModel").error) == (failure != "answer")
 
 
+def test_an_answer_is_due_also_where_no_hook_of_ours_is_needed(agent: Any) -> None:
+    """As after any call that nobody listened to."""
+    LayaRunnable(agent, questions={"a": {"type": "noul", "instructions": "?"}}).invoke(TEXT)
+    graph, model = make_agent(agent, max_tools=2, timeout=1e-9)
+    graph.invoke({"messages": [HumanMessage(TEXT)]})
+    assert model.tools == [NAMES]
+
+
+def test_a_deadline_holds_for_every_way_of_asking() -> None:
+    """A way that it doesn't know would wait as long as laya takes."""
+    public = {name for name, value in vars(Decisions).items() if callable(value) and not name.startswith("_")}
+    assert public <= vars(TimedDecisions).keys()
+
+
 @BOTH
 async def test_the_selection_is_one_traced_call(agent: Any, traces: Traces, asynchronous: bool) -> None:
     """Of type llm, under the model's node, with its tokens once; nothing of it is streamed."""
@@ -196,6 +212,7 @@ def test_an_interrupt_in_a_hook_is_no_failure(agent: Any) -> None:
         ({"max_tools": 0}, "max_tools must be at least 1, got 0"),
         ({"timeout": 0}, "timeout must be a positive number"),
         ({"timeout": float("nan")}, "timeout must be a positive number"),
+        ({"max_tools": -3}, "max_tools must be at least 1, got -3"),
         ({"always_include": "search"}, "must be a list of tool names"),
         ({"model": "also"}, "either runner= or model="),
     ],
@@ -204,3 +221,10 @@ def test_bad_fields_are_refused(agent: Any, fields: dict[str, Any], message: str
     """When the middleware is made."""
     with pytest.raises(ValueError, match=message):
         LayaToolSelectorMiddleware(**{"runner": agent, **fields})
+
+
+@pytest.mark.parametrize("max_tools", [2.5, "3", True, None])
+def test_a_number_of_tools_is_whole(agent: Any, max_tools: Any) -> None:
+    """Else every selection would fail, and all tools be shown."""
+    with pytest.raises(TypeError, match=f"max_tools must be a whole number, got {type(max_tools).__name__}"):
+        LayaToolSelectorMiddleware(runner=agent, max_tools=max_tools)

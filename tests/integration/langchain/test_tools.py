@@ -261,3 +261,11 @@ def test_a_type_of_question_that_laya_lacks_is_refused(agent: Any) -> None:
     """When the tool is made: no model could mend it."""
     with pytest.raises(ValidationError, match="question 'late' has the type 'nuol'; use choice or score or noul"):
         make_tool(agent, questions={"late": {"type": "nuol", "instructions": "Is it late?"}})
+
+
+@pytest.mark.parametrize("args", [{"text": "a secret"}, {"state": 3, "text": "a secret"}])
+def test_an_error_about_arguments_quotes_none(agent: Any, args: dict[str, Any]) -> None:
+    """It is in traces and logs."""
+    with pytest.raises(ValidationError, match="state") as refused:
+        make_tool(agent).invoke(args)
+    assert "secret" not in str(refused.value)

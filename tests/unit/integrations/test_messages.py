@@ -64,6 +64,13 @@ def test_a_message_is_a_role_and_its_text(message: Any, state: Any) -> None:
     assert state_of(message) == state
 
 
+def test_a_dict_may_name_its_role_as_its_type() -> None:
+    """As LangChain's own dumps do; blocks are read as text then too."""
+    blocks = [{"type": "text", "text": "hi"}, IMAGE]
+    assert state_of({"type": "human", "content": blocks}) == {"type": "human", "content": "hi"}
+    assert state_of({"type": "note", "content": [{"type": "new"}]}) == {"type": "note", "content": [{"type": "new"}]}
+
+
 def test_every_turn_is_kept_in_order() -> None:
     """Tool results too: a decision about a conversation needs them."""
     turns = [
@@ -109,6 +116,8 @@ def test_role_and_text_pairs_are_messages() -> None:
         {"role": "assistant", "content": "a"},
     ]
     assert state_of([("height", "2 m")]) == [["height", "2 m"]]
+    assert state_of([("user", [{"type": "text", "text": "q"}, IMAGE])]) == [{"role": "user", "content": "q"}]
+    assert state_of([("user", [{"q": 1}])]) == [{"role": "user", "content": [{"q": 1}]}]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +144,63 @@ def test_a_bare_list_of_blocks_is_text_and_other_lists_are_not() -> None:
     assert state_of([{"type": "text", "text": "a"}, IMAGE]) == "a"
     events = [{"type": "click", "text": "a"}, {"type": "text", "text": "b"}]
     assert state_of(events) == events
-    assert state_of([IMAGE]) == [IMAGE]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        IMAGE,
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}},
+        {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,AAAA"}},
+        {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+    ],
+)
+def test_images_alone_say_nothing(block: Any) -> None:
+    """As in a message: they are no list of objects, whose base64 would be read."""
+    assert state_of([block, block]) == "" == state_of(HumanMessage([block]))["content"]
+
+
+@pytest.mark.parametrize(
+    "records", [[{"type": "image", "url": "a.png", "width": 9}], [{"type": "document", "source": "wiki", "page": 3}]]
+)
+def test_records_of_images_are_the_users_own(records: Any) -> None:
+    """They have no image with them."""
+    assert state_of(records) == records
+
+
+@pytest.mark.parametrize(
+    ("block", "read"),
+    [
+        ({"type": "file", "source_type": "text", "text": "a", "mime_type": "text/plain"}, "a"),
+        ({"type": "file", "source_type": "base64", "data": "AAAA", "mime_type": "text/plain"}, ""),
+        ({"type": "text-plain", "text": "a", "title": "b", "mime_type": "text/plain"}, "a\nb"),
+        ({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a"}}, "a"),
+        ({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "a"}]}}, "a"),
+        ({"type": "document", "source": {"type": "base64", "data": "AAAA"}, "title": "a", "context": "b"}, "a\nb"),
+        ({"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "a"}]}, "s\nt\na"),
+        ({"type": "mcp_tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "a"}]}, "a"),
+        ({"type": "server_tool_result", "tool_call_id": "1", "status": "success", "output": "a"}, "a"),
+        ({"type": "server_tool_result", "output": {"a": "é"}}, '{"a": "é"}'),
+        ({"type": "web_search_tool_result", "content": [{"title": "a", "url": "b", "encrypted_content": "x"}]}, "a"),
+        ({"text": "a"}, "a"),
+        ({"toolResult": {"toolUseId": "1", "content": [{"text": "a"}, {"json": {"b": 1}}]}}, 'a\n{"b": 1}'),
+        ({"type": "json", "json": {"a": 1}}, '{"a": 1}'),
+        ({"type": "non_standard", "value": {"text": "a", "score": 0.5}}, "a"),
+        ({"type": "new", "parts": [["a"], {"code": "b"}]}, "a\nb"),
+        ({"type": "image", "url": "https://a.b/c", "text": "a"}, "a"),
+        ({"type": "image", "url": "do this now"}, "do this now"),
+        ({"type": "new", "data": "mach das für mich"}, "mach das für mich"),
+        ({"image": {"format": "png", "source": {"bytes": b"a"}}}, ""),
+        ({"type": "thinking", "thinking": "a", "signature": "AAAA"}, ""),
+        ({"type": "tool_use", "id": "1", "name": "pay", "input": {"a": "b"}}, ""),
+    ],
+)
+def test_every_block_is_read_for_its_text(block: Any, read: str) -> None:
+    """Also a provider's own and an unknown one; media, addresses and ids are no text."""
+    assert state_of(HumanMessage([block]))["content"] == read
+    assert state_of(ToolMessage([block, "end"], tool_call_id="1"))["content"] == (f"{read}\nend" if read else "end")
 
 
 def test_pydantic_objects_are_their_json() -> None:

@@ -169,7 +169,26 @@ def test_the_error_survives_a_pickle() -> None:
         ),
         ([("system", "rules"), ("user", "a"), {"role": "developer", "content": "x"}, "b"], ["a", "b"], [1, 3]),
         (ChatPromptValue(messages=[SystemMessage("rules"), HumanMessage("a")]), ["a"], [1]),
-        ({"messages": [AIMessage("a")], "other": "not read"}, ["a"], [0]),
+        (
+            {"messages": [AIMessage("a")], "question": "q", "count": 1},
+            ["a", {"question": "q", "count": 1}],
+            [0, None],
+        ),
+        ({"messages": [AIMessage("a")], "count": 1, "todos": [], "done": None}, ["a"], [0]),
+        ({"messages": (), "question": "q"}, [{"question": "q"}], [None]),
+        (
+            [
+                {"type": "system", "content": "rules"},
+                {"type": "human", "content": "a", "id": "1"},
+                {"type": "human", "content": "b", "name": "me"},
+                ("user", [{"type": "text", "text": "c"}]),
+                ("system", [{"type": "text", "text": "rules"}]),
+            ],
+            ["a", {"type": "human", "content": "b", "name": "me"}, "c"],
+            [1, 2, 3],
+        ),
+        ({"role": "say this", "content": "hi"}, [{"role": "say this", "content": "hi"}], [None]),
+        (HumanMessage([{"text": "a"}, {"type": "json", "json": {"b": 1}}]), ['a\n{"b": 1}'], [None]),
         ([Document("a"), Document("b")], ["a", "b"], [0, 1]),
         ([["user", "hi"]], [["user", "hi"]], [0]),
         (HumanMessage([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), ["a\nb"], [None]),
@@ -195,6 +214,14 @@ def test_what_is_judged_of_an_input(given: Any, states: list[Any], positions: li
         (ToolMessage("bad", tool_call_id="7", artifact="bad"), ToolMessage("X", tool_call_id="7")),
         (("user", "bad"), ("user", "X")),
         ({"role": "user", "content": "bad", "tool_calls": ["bad"]}, {"role": "user", "content": "X"}),
+        (("user", [{"type": "text", "text": "bad"}]), ("user", "X")),
+        (["user", "bad"], ["user", "X"]),
+        (("bad", "bad"), ("X", "X")),
+        (
+            {"type": "human", "content": "bad", "name": "me", "example": "bad"},
+            {"type": "human", "content": "X", "name": "me"},
+        ),
+        ({"role": "bad", "content": "bad"}, {"role": "X", "content": "X"}),
         ({"q": "bad", "n": 1, "deep": [{"t": "bad"}, True]}, {"q": "X", "n": 1, "deep": [{"t": "X"}, True]}),
         ({"type": "bad", "m": HumanMessage("bad")}, {"type": "X", "m": HumanMessage("X")}),
         ([{"type": "text", "text": "bad"}], [{"type": "text", "text": "X"}]),
@@ -219,6 +246,37 @@ def test_a_replaced_message_calls_no_tool(kind: type[BaseMessage]) -> None:
     assert replaced(message, "X").tool_calls == []
 
 
+def test_a_replaced_dict_calls_no_tool_either() -> None:
+    """In OpenAI's form and in LangChain's."""
+    asked = {"id": "c2", "type": "function", "function": {"name": "pay", "arguments": "bad"}}
+    open_call = {**asked, "id": "c3"}
+    message = {"role": "assistant", "content": None, "tool_calls": [CALL, asked, open_call], "refusal": "bad"}
+    results = [
+        {"role": "tool", "tool_call_id": "c1", "content": "found"},
+        {"type": "tool", "tool_call_id": "c2", "content": "found"},
+    ]
+    parts = take_apart([message, *results])
+    assert parts.answered_calls() == {"c1", "c2"}
+    emptied = {"id": "c2", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
+    assert replaced(message, "X", parts.answered_calls()) == {
+        "role": "assistant",
+        "content": "X",
+        "tool_calls": [{**CALL, "args": {}}, emptied],
+    }
+    assert replaced(message, "X") == {"role": "assistant", "content": "X"}
+
+
+def test_a_dict_is_put_together_as_it_was() -> None:
+    """With its messages' kind of sequence, its keys in their order and what is no text."""
+    given = {"question": "bad", "messages": (HumanMessage("bad"), SystemMessage("rules")), "count": 3}
+    parts = take_apart(given)
+    changed = parts.with_items([replaced(item, "X") for item in parts.items])
+    assert changed == {"question": "X", "messages": (HumanMessage("X"), SystemMessage("rules")), "count": 3}
+    assert [*changed] == [*given] and given["question"] == "bad"
+    marked = parts.with_items([parts.items[0], annotated(parts.items[1], {"n": 1})])
+    assert marked == {**given, "laya_guardrail": {"n": 1}} and marked["messages"] is given["messages"]
+
+
 def test_what_has_no_text_to_replace_is_refused() -> None:
     """Rather than passed on."""
     with pytest.raises(TypeError, match='can\'t replace the text of a int; use action="raise"'):
@@ -232,6 +290,7 @@ def test_what_has_no_text_to_replace_is_refused() -> None:
         (Document("a"), Document("a", metadata={"laya_guardrail": {"n": 1}})),
         ({"q": "a"}, {"q": "a", "laya_guardrail": {"n": 1}}),
         ({"role": "user", "content": "a"}, {"role": "user", "content": "a"}),
+        ({"type": "human", "content": "a"}, {"type": "human", "content": "a"}),
         ("a", "a"),
     ],
 )
