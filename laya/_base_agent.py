@@ -17,7 +17,7 @@ from laya._pipeline.calibration import Temperatures, language_key, parse_lang_te
 from laya._pipeline.engine import BatchOptions, Engine
 from laya._pipeline.windows import check_window_options
 from laya._sharing import SharedPasses, parse_window
-from laya.errors import HookError, LayaError, OptionError
+from laya.errors import LayaError, OptionError
 from laya.hooks import PredictContext
 
 if TYPE_CHECKING:
@@ -102,8 +102,9 @@ class BaseAgent(HookedRuntime):
         `TypeError`) for a state that is None or can't be written as JSON, and whatever a hook raises.
         """
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
-        ctx = self._run(BatchOptions(), [state], questions, call, (max_len, head_max_len), min_confidence, lang)
-        return _single(ctx)
+        budgets = (max_len, head_max_len)
+        ctx = self._run(BatchOptions(), [state], questions, call, budgets, min_confidence, lang, single=True)
+        return only_result(ctx)  # type: ignore[no-any-return]
 
     predict = system_one
 
@@ -154,7 +155,8 @@ class BaseAgent(HookedRuntime):
         """`predict` for asyncio. With a `batch_window_ms`, calls that wait for a shared pass take no thread."""
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         budgets = (max_len, head_max_len)
-        return _single(await self._arun(BatchOptions(), [state], questions, call, budgets, min_confidence, lang))
+        ctx = await self._arun(BatchOptions(), [state], questions, call, budgets, min_confidence, lang, single=True)
+        return only_result(ctx)  # type: ignore[no-any-return]
 
     async def apredict_batch(
         self,
@@ -210,12 +212,10 @@ class BaseAgent(HookedRuntime):
         Raises as `predict` does, and `OptionError` (a `ValueError`) for a stride wider than the window, another
         `aggregate`, or questions that leave no room.
         """
-        check_window_options(window, stride, aggregate)
+        scan = check_window_options(window, stride, aggregate)
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         options = BatchOptions(check_batch_size(batch_size))
-        return self._run_long(
-            state, questions, (window, stride), call, (max_len, head_max_len), options, min_confidence, lang
-        )
+        return self._run_long(state, questions, scan, call, (max_len, head_max_len), options, min_confidence, lang)
 
     @overload
     def decide(self, state: Any, schema: type[Model], **options: Any) -> Model: ...
@@ -229,7 +229,11 @@ class BaseAgent(HookedRuntime):
         `options` are those of `predict`. An answer below `min_confidence` is None. A JSON schema gives a dict.
         Raises `QuestionError` (a `ValueError`) naming a field that no question can be made of.
         """
-        decided: BaseModel | dict[str, Any] = self.decide_batch([state], schema, **options)[0]
+        from laya.questions import Schema
+
+        parsed = Schema.from_spec(schema)
+        result = self.predict(state, parsed.questions, **options)
+        decided: BaseModel | dict[str, Any] = parsed.instance(_answers(result))
         return decided
 
     @overload
@@ -260,15 +264,15 @@ class BaseAgent(HookedRuntime):
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self, options: BatchOptions, *call: Any) -> PredictContext:
+    def _run(self, options: BatchOptions, *call: Any, single: bool = False) -> PredictContext:
         """Run a call to its end; `call` are the further arguments of `_prepare`."""
-        (ctx,) = self._prepare(options, *call).run()
+        (ctx,) = self._prepare(options, *call, single=single).run()
         return ctx
 
-    async def _arun(self, options: BatchOptions, *call: Any) -> PredictContext:
+    async def _arun(self, options: BatchOptions, *call: Any, single: bool = False) -> PredictContext:
         """`_run`, off the event loop."""
         aside = Aside()
-        prepare = partial(self._prepare, replace(options, before_pass=aside.check), *call)
+        prepare = partial(self._prepare, replace(options, before_pass=aside.check), *call, single=single)
         (ctx,) = await detached(AsyncRun(aside, prepare).finish())
         return ctx
 
@@ -281,8 +285,10 @@ class BaseAgent(HookedRuntime):
         budgets: Budgets,
         min_confidence: Any,
         lang: str | None,
+        *,
+        single: bool,
     ) -> Prepared:
-        lifecycle = self._lifecycle(call, min_confidence)
+        lifecycle = self._lifecycle(call, min_confidence, single=single)
         inference = EngineInference(self._open_engine(), self._shared, options, self.temperatures(lang))
         ctx = self._context(states, lower_questions(questions, strict=False), budgets)
         return Prepared(lifecycle, [ctx], inference)
@@ -335,14 +341,11 @@ def _answers(result: Any) -> Any:
     return answers if isinstance(answers, Mapping) else {}
 
 
-def _single(ctx: PredictContext) -> Result:
-    if not ctx.results:
-        raise LayaError("a hook left this call without a result; answer a single state with one result")
-    if not isinstance(ctx.results, list | tuple):
-        raise HookError(
-            f"a hook set ctx.results to {type(ctx.results).__name__}; use ctx.skip(...), or set a list with one result"
-        )
-    return ctx.results[0]  # type: ignore[return-value]
+def only_result(ctx: PredictContext) -> Any:
+    """The result of a call about one state, which the lifecycle has seen to be one."""
+    results: Any = ctx.results
+    (result,) = results
+    return result
 
 
 def check_batch_size(value: Any) -> int | None:

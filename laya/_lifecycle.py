@@ -13,8 +13,10 @@ from typing import Any
 
 from laya._forks import in_forked_child
 from laya._pipeline.confidence import ConfidenceGate
+from laya._rewrites import Rewrites
+from laya._threads import waiting
 from laya.hooks import HookRegistry, PredictContext, aggregate_usage, compose_hooks, dispatch, normalise_hooks
-from laya.hooks._dispatch import check_timeout
+from laya.hooks._dispatch import check_timeout, warn_of_failure
 
 Infer = Callable[[list[PredictContext]], None]
 """Fills `results` of the contexts that no hook has answered; called once, also where there are none."""
@@ -40,6 +42,8 @@ class Lifecycle:
     hooks: Sequence[Any]
     policy: HookPolicy
     gate: ConfidenceGate | None = None
+    single: bool = False
+    """Whether each context is about one state, and has one result."""
 
     def run(self, contexts: Iterable[PredictContext], infer: Infer) -> list[PredictContext]:
         """Start in order, infer what no hook answered, end in reverse order; return the contexts.
@@ -62,7 +66,7 @@ class Lifecycle:
         """
         for ctx in contexts:
             started.append(ctx)
-            self.emit("on_predict_start", ctx)
+            self._emit_checked("on_predict_start", ctx)
         return [ctx for ctx in started if ctx.results is None]
 
     def end(self, started: Sequence[PredictContext]) -> None:
@@ -70,7 +74,7 @@ class Lifecycle:
         first: BaseException | None = None
         for ctx in reversed(started):
             try:
-                self._end(ctx)
+                self._end(ctx, self._emit_checked)
             except BaseException as error:
                 first = _graver(first, error)
         if first is not None:
@@ -83,34 +87,47 @@ class Lifecycle:
         """
         for ctx in reversed(contexts):
             ctx.error = error
-            for step in (partial(self.emit, "on_error"), self._end):
+            for step in (partial(self.emit, "on_error", ctx), partial(self._end, ctx, self.emit)):
                 try:
-                    step(ctx)
+                    step()
                 except BaseException as later:
                     _chain(error, later)
 
     def emit(self, event: str, ctx: PredictContext) -> None:
         """Call one event on every hook."""
         if self.hooks:
-            dispatch(
-                self.hooks,
-                event,
-                ctx,
-                raise_errors=self.policy.raise_errors,
-                lock=self.policy.lock,
-                timeout=self.policy.timeout,
-            )
+            with waiting():  # for whatever a hook waits for, also another call
+                dispatch(
+                    self.hooks,
+                    event,
+                    ctx,
+                    raise_errors=self.policy.raise_errors,
+                    lock=self.policy.lock,
+                    timeout=self.policy.timeout,
+                )
 
-    def _end(self, ctx: PredictContext) -> None:
-        ctx.elapsed_ms = (time.perf_counter() - ctx.started_at) * 1000.0
+    def _emit_checked(self, event: str, ctx: PredictContext) -> None:
+        """Call one event on every hook; what they leave that no call can go on with is a failure of theirs."""
+        if not self.hooks:
+            return
+        rewrites = Rewrites(ctx, event, self.single)
+        self.emit(event, ctx)
+        error = rewrites.error()
+        if error is not None:
+            if self.policy.raise_errors:
+                raise error
+            warn_of_failure(None, event, error)
+
+    def _end(self, ctx: PredictContext, emit: Callable[[str, PredictContext], None]) -> None:
         try:
+            ctx.elapsed_ms = (time.perf_counter() - ctx.started_at) * 1000.0
             if ctx.results is not None:
                 ctx.usage = aggregate_usage(ctx.results)
                 if self.gate is not None:
                     ctx.results = self.gate.apply(ctx.results)
         finally:
-            # A hook may have assigned results that the gate can't read.
-            self.emit("on_predict_end", ctx)
+            # A hook of a failed call may have assigned what can't be read here.
+            emit("on_predict_end", ctx)
 
 
 _outer_call: ContextVar[bool] = ContextVar("laya_outer_call", default=False)
@@ -180,8 +197,8 @@ class HookedRuntime(HookRegistry):
     def _renew_locks(self) -> None:
         self._hook_lock = RLock()
 
-    def _lifecycle(self, call: CallHooks, min_confidence: Any = None) -> Lifecycle:
-        """Check a call's hook arguments and take its snapshot of the hooks."""
+    def _lifecycle(self, call: CallHooks, min_confidence: Any = None, *, single: bool = False) -> Lifecycle:
+        """Check a call's hook arguments and take its snapshot of the hooks; `single` is about one state a context."""
         hooks = compose_hooks(
             self.hooks,
             call.hooks,
@@ -195,7 +212,7 @@ class HookedRuntime(HookRegistry):
             lock=None if self.hooks_concurrent else self._hook_lock,
             timeout=self.hooks_timeout if timeout is None else timeout,
         )
-        return Lifecycle(hooks, policy, ConfidenceGate.parse(min_confidence))
+        return Lifecycle(hooks, policy, ConfidenceGate.parse(min_confidence), single)
 
 
 def _chain(first: BaseException, later: BaseException) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import copy
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
-from weakref import WeakSet
 
 from laya._forks import in_forked_child
 from laya._numbers import as_float
@@ -55,7 +53,6 @@ class SharedPasses:
         self._full_tokens = full_tokens
         self._renew()
         in_forked_child(self._renew)
-        _living.add(self)
 
     def join(self, rows: Rows) -> Future[None]:
         """Have `rows` computed; the future ends when they are answered, or with the error of their pass.
@@ -72,22 +69,12 @@ class SharedPasses:
             self._run_group(self._take())
         return ticket.done
 
-    def finish(self) -> None:
-        """Have the worker end once nothing waits, and wait for that."""
-        with self._changed:
-            self._finishing = True
-            self._changed.notify()
-            worker = self._worker
-        if worker is not None and worker.is_alive():
-            worker.join()
-
     def _renew(self) -> None:
         """Start anew: a forked child has neither the thread nor those who wait."""
         self._changed = threading.Condition(threading.Lock())
         self._waiting: list[_Ticket] = []
         self._tokens = 0
         self._worker: threading.Thread | None = None
-        self._finishing = False
 
     def _wake_worker(self) -> bool:
         """See to it that a worker takes what waits; False where this process may start no thread."""
@@ -111,7 +98,7 @@ class SharedPasses:
     def _gather(self) -> list[_Ticket] | None:
         """Wait for the next group; None when the worker is to end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._finishing, _IDLE_S)
+            self._changed.wait_for(lambda: self._waiting, _IDLE_S)
             if not self._waiting:
                 self._worker = None
                 return None
@@ -120,7 +107,7 @@ class SharedPasses:
         return self._take()
 
     def _is_full(self) -> bool:
-        return self._finishing or self._tokens >= self._full_tokens
+        return self._tokens >= self._full_tokens
 
     def _take(self) -> list[_Ticket]:
         with self._changed:
@@ -187,15 +174,3 @@ def _instance_of(error: BaseException) -> BaseException:
         own = LayaError(f"the pass that this call shared with others failed with {type(error).__name__}: {error}")
     own.__cause__ = error
     return own
-
-
-_living: WeakSet[SharedPasses] = WeakSet()
-
-
-def _at_exit() -> None:
-    """A thread that is stopped inside a pass, by the end of the interpreter, would take the process down with it."""
-    for shared in list(_living):
-        shared.finish()
-
-
-atexit.register(_at_exit)

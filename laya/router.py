@@ -22,7 +22,7 @@ from laya._agent_calls import (
     system_one,
 )
 from laya._aside import Aside, detached
-from laya._base_agent import BaseAgent, check_batch_size
+from laya._base_agent import BaseAgent, check_batch_size, only_result
 from laya._checkpoints.catalog import ATTACHED, Catalog, Source, SourceLike
 from laya._checkpoints.residency import Residency
 from laya._inference import AsyncRun, Prepared
@@ -31,6 +31,7 @@ from laya._lowering import lower_questions
 from laya._requests import Request, parse_requests
 from laya._routed_inference import RoutedInference
 from laya._routing.rules import RouteDecision, route
+from laya._threads import waiting
 from laya.errors import LayaError, OptionError
 from laya.hooks import PredictContext
 
@@ -155,7 +156,7 @@ class Router(HookedRuntime):
         call = CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout)
         request = Request(state, questions, model, task, lang, lang_guess, max_len, head_max_len)
         (ctx,) = self._prepare_one(request, call, min_confidence, system_one).run()
-        return _first(ctx)  # type: ignore[no-any-return]
+        return only_result(ctx)  # type: ignore[no-any-return]
 
     system_one = predict
 
@@ -184,7 +185,7 @@ class Router(HookedRuntime):
         ask = partial(apredict, context=aside.context)
         prepare = partial(self._prepare_one, request, call, min_confidence, system_one, ask)
         (ctx,) = await detached(AsyncRun(aside, prepare).finish())
-        return _first(ctx)  # type: ignore[no-any-return]
+        return only_result(ctx)  # type: ignore[no-any-return]
 
     def predict_batch(
         self,
@@ -208,7 +209,7 @@ class Router(HookedRuntime):
         """
         size = check_batch_size(batch_size)
         lifecycle = self._lifecycle(
-            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence, single=True
         )
         routed = self._route_all(requests, lang, lifecycle)
         results: dict[int, Any] = {}
@@ -234,7 +235,7 @@ class Router(HookedRuntime):
         """`predict_batch` for asyncio; routing and loading run in a thread, too."""
         size = check_batch_size(batch_size)
         lifecycle = self._lifecycle(
-            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence
+            CallHooks(hooks, on_predict_start, on_predict_end, hooks_raise, hooks_timeout), min_confidence, single=True
         )
         return await detached(self._apredict_all(Aside(), requests, size, lang, lifecycle))
 
@@ -274,7 +275,7 @@ class Router(HookedRuntime):
             return predict_long(*asked, scan=scan)
 
         (ctx,) = self._prepare_one(request, call, min_confidence, predict).run()
-        result = _first(ctx)
+        result = only_result(ctx)
         if not inferred:  # a hook's payload reads as no window, on a copy
             result = {**result, "usage": {**(result.get("usage") or {}), "windows": 0}}
         return result  # type: ignore[no-any-return]
@@ -378,18 +379,19 @@ class Router(HookedRuntime):
 
     def _decide(self, request: Request, ctx: PredictContext, lifecycle: Lifecycle) -> RouteDecision:
         """Route a request; `ctx` is for the `on_route` hooks, which may replace its decision."""
-        decision = route(
-            request.state,
-            request.questions,
-            catalog=self._catalog,
-            model=request.model,
-            task=request.task,
-            lang=request.lang,
-            lang_guess=request.lang_guess,
-            default_guess=self._lang_guess,
-            default=self._default,
-            auto_task_detection=self._auto_task_detection,
-        )
+        with waiting():  # for whatever a caller's lang_guess waits for
+            decision = route(
+                request.state,
+                request.questions,
+                catalog=self._catalog,
+                model=request.model,
+                task=request.task,
+                lang=request.lang,
+                lang_guess=request.lang_guess,
+                default_guess=self._lang_guess,
+                default=self._default,
+                auto_task_detection=self._auto_task_detection,
+            )
         ctx.decision = RouteDecision(decision)
         lifecycle.emit("on_route", ctx)
         return self._resolved(ctx.decision, decision)
@@ -433,7 +435,7 @@ class Router(HookedRuntime):
         ask: AsyncPredict | None = None,
     ) -> Prepared:
         """Route one request and load its checkpoint; a failure there ends the call as well."""
-        lifecycle = self._lifecycle(call, min_confidence)
+        lifecycle = self._lifecycle(call, min_confidence, single=True)
         request.check()
         routing = PredictContext([request.state], request.questions, router=self)
         try:
@@ -498,13 +500,7 @@ def _by_model(routed: Iterable[_Routed]) -> list[list[_Routed]]:
 
 
 def _results(members: Sequence[_Routed], contexts: Sequence[PredictContext]) -> dict[int, Any]:
-    return {member.index: _first(ctx) for member, ctx in zip(members, contexts, strict=True)}
-
-
-def _first(ctx: PredictContext) -> Any:
-    if not ctx.results:
-        raise LayaError("a hook left this call without a result; answer a single state with one result")
-    return ctx.results[0]
+    return {member.index: only_result(ctx) for member, ctx in zip(members, contexts, strict=True)}
 
 
 def _onnx_agent(source: Source, options: Mapping[str, Any]) -> BaseAgent:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from laya._exit import native_code
 from laya._forks import in_forked_child
 from laya._pipeline.batches import Batch, PassCost
 from laya.errors import CheckpointFormatError, OptionError
@@ -63,7 +64,7 @@ class OnnxForward:
 
     def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Option logits `[n, K]` and action logits `[n, A]`, as F32 arrays."""
-        with self._lock:
+        with native_code.turn(self._lock):
             logits, act_logits = self._session.run(OUTPUTS, batch._asdict())
         return logits, act_logits
 

@@ -13,9 +13,10 @@ from torch import Tensor
 
 from laya._checkpoints.config import CheckpointConfig, load_encoder_config
 from laya._checkpoints.source import CheckpointFiles
+from laya._exit import native_code
 from laya._forks import in_forked_child
 from laya._forward import rope
-from laya._forward.device import Precision, choose_precision, pass_cost
+from laya._forward.device import Precision, pass_cost
 from laya._forward.load import build_network, load_weights
 from laya._forward.network import DecisionNetwork, parameter_count
 from laya._forward.packed import PackedNetwork
@@ -49,10 +50,14 @@ class TorchForward:
 
     @classmethod
     def load(
-        cls, files: CheckpointFiles, config: CheckpointConfig, device: torch.device, fast: bool, compile: bool
+        cls,
+        files: CheckpointFiles,
+        config: CheckpointConfig,
+        device: torch.device,
+        precision: Precision,
+        compile: bool,
     ) -> TorchForward:
         """Build the network of a checkpoint on a device."""
-        precision = choose_precision(device, config.amp_dtype, fast)
         network = build_network(load_encoder_config(files.encoder_config), config, files.encoder_config)
 
         def convert(tensor: torch.Tensor) -> torch.Tensor:
@@ -63,7 +68,7 @@ class TorchForward:
 
     def __call__(self, batch: Batch) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Option logits `[n, K]` and action logits `[n, A]`, as F32 arrays."""
-        with self._lock, torch.inference_mode(), self._autocast():
+        with native_code.turn(self._lock), torch.inference_mode(), self._autocast():
             logits, act_logits = self._compute(batch)
             return logits.float().cpu().numpy(), act_logits.float().cpu().numpy()
 

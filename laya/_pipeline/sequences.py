@@ -46,6 +46,8 @@ class Budgets:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
                 raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}", option=name)
+            # What is counted with NumPy's integers is one of them, and no JSON.
+            object.__setattr__(self, name, int(value))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ class WindowPlan:
     """Token spans in scan order; empty if the state needs no windows."""
 
 
-def check_window_options(window: Any, stride: Any, aggregate: Any) -> None:
-    """Refuse bad scan options before any work; raises `OptionError` (a `ValueError`)."""
+def check_window_options(window: Any, stride: Any, aggregate: Any) -> tuple[int | None, int | None]:
+    """The window and stride of a scan, or `OptionError` (a `ValueError`), before any work."""
     for name, value in (("window", window), ("stride", stride)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
             raise OptionError(f"{name} must be a positive whole number of tokens, got {value!r}", option=name)
@@ -48,6 +48,7 @@ def check_window_options(window: Any, stride: Any, aggregate: Any) -> None:
         raise OptionError(
             f"stride {stride} is wider than window {window}: tokens between windows would go unread", option="stride"
         )
+    return None if window is None else int(window), None if stride is None else int(stride)
 
 
 def plan_windows(

@@ -67,7 +67,7 @@ class PredictContext:
             TypeError: `results` is no collection.
         """
         answers = _listed(results)
-        expected = _count_states(self.states)
+        expected = count_states(self.states)
         if len(answers) not in (1, expected):
             raise OptionError(
                 f"ctx.skip() got {len(answers)} results for {expected} states; "
@@ -85,7 +85,7 @@ def _listed(results: Any) -> list[Any]:
     return list(results)
 
 
-def _count_states(states: object) -> int:
+def count_states(states: object) -> int:
     """Count the states of a call, one where what stands there is no collection of states.
 
     Start hooks run before the states are validated, so that anything can stand there.

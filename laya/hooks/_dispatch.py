@@ -17,6 +17,7 @@ from laya.errors import HookTimeoutError, OptionError
 from laya.hooks._context import HOOK_EVENTS, PredictContext
 from laya.hooks._coroutines import blocking, run_coroutine_sync, running_loop
 from laya.hooks._hook import hook_name
+from laya.hooks._late import Attempt
 from laya.hooks._turns import Lock, TurnTimeout, take_turn
 
 logger = logging.getLogger("laya.hooks")
@@ -42,12 +43,15 @@ def dispatch(
         raise_errors: Raise the first failure. Otherwise a failing hook becomes a `RuntimeWarning` and the
             next one runs; only what isn't an `Exception`, such as `KeyboardInterrupt`, still gets out.
         lock: Held for each hook call. A hook may dispatch again under the same lock; what it dispatches at once, from
-            several threads, runs one after the other as well.
+            several threads, runs one after the other as well. A thread of its own is known by the contextvars: one
+            that doesn't carry them (`contextvars.copy_context().run`) waits for the lock like any stranger, and for
+            ever if the hook waits for it.
         timeout: Seconds for each hook. The hook then runs in a thread, in a copy of the caller's
             contextvars: it sees what the caller set, and the caller doesn't see what it sets.
 
     Raises:
-        TimeoutError: A hook overran. It can't be interrupted: it runs on, and keeps the lock until its end.
+        TimeoutError: A hook overran. It can't be interrupted: it runs on, and keeps the lock until its end. But it
+            can set nothing in `ctx` any more; there, that is a `HookError`.
         ValueError: The event is unknown, or the timeout isn't a positive finite number.
     """
     if timeout is not None:
@@ -70,7 +74,7 @@ def dispatch(
         except (Exception, asyncio.CancelledError) as error:
             if raise_errors:
                 raise
-            _warn_of_failure(hook, event, error)
+            warn_of_failure(hook, event, error)
 
 
 def check_timeout(timeout: object, option: str = "timeout") -> float:
@@ -104,6 +108,7 @@ class _TimedCall:
         self.lock = lock
         self.timeout = timeout
         self.name = name
+        self.attempt = Attempt(ctx, name)
         self.error: BaseException | None = None
         self.began = threading.Event()
         self.ended = threading.Event()
@@ -113,10 +118,14 @@ class _TimedCall:
         with blocking(running_loop()):
             run = copy_context().run
             threading.Thread(target=run, args=(self._serve,), name="laya-hook", daemon=True).start()
-            # The wait for the lock has a timeout of its own: behind a slow hook, the next gets its full time.
-            self.began.wait()
-            if not self.ended.wait(self.timeout):
-                raise self._timeout_error("took longer than")
+            try:
+                # The wait for the lock has a timeout of its own: behind a slow hook, the next gets its full time.
+                self.began.wait()
+                if not self.ended.wait(self.timeout):
+                    raise self._timeout_error("took longer than")
+            except BaseException:
+                self.attempt.give_up()
+                raise
         if isinstance(self.error, TurnTimeout):
             raise self._timeout_error("did not run: another hook call held the lock for")
         try:
@@ -127,7 +136,7 @@ class _TimedCall:
 
     def _serve(self) -> None:
         try:
-            with take_turn(self.lock, self.timeout):
+            with take_turn(self.lock, self.timeout), self.attempt.running():
                 self.began.set()
                 _call(self.method, self.ctx)
         except BaseException as error:
@@ -146,10 +155,11 @@ class _TimedCall:
         )
 
 
-def _warn_of_failure(hook: object, event: str, error: BaseException) -> None:
+def warn_of_failure(hook: object, event: str, error: BaseException) -> None:
+    """Tell of a failure that fails no request; `hook` is None where nobody knows which one it was."""
     try:
-        name = f"{hook_name(hook)}.{event}"
-        warnings.warn(f"hook {name} failed: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
+        what = "hook" if hook is None else f"hook {hook_name(hook)}.{event}"
+        warnings.warn(f"{what} failed: {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
     except Exception:
         # Where warnings are errors, or the error can't be shown, the request still goes on.
         logger.warning("hook %s failed on %s", type(hook).__name__, event, exc_info=error)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
+
+logger = logging.getLogger("laya.hooks")
+
+_LONG_WAIT_S = 10.0
 
 
 class Lock(Protocol):
@@ -39,7 +44,8 @@ def take_turn(lock: Lock | None, wait_s: float = -1) -> Iterator[None]:
     """Hold `lock`, or, in a hook call that is part of another one that holds it, that one's `inner`.
 
     The locks are re-entrant for a thread only. A hook's own call may come from another one, its timeout's or a
-    loop's, and the contextvars follow it there. Raises `TurnTimeout` after `wait_s` seconds.
+    loop's, and the contextvars follow it there; a thread without them can't be told from a stranger's. Raises
+    `TurnTimeout` after `wait_s` seconds.
     """
     if lock is None:
         yield
@@ -65,8 +71,22 @@ def _acquire(lock: Lock, wait_s: float) -> Lock:
     while True:
         outer = next((turn for turn in reversed(_turns.get()) if turn.lock is lock and turn.active), None)
         wanted = lock if outer is None else outer.inner
-        if not wanted.acquire(timeout=wait_s):
+        if not _get(wanted, wait_s):
             raise TurnTimeout
         if outer is None or outer.active:
             return wanted
         wanted.release()  # the outer call ended meanwhile, and its part of the lock with it
+
+
+def _get(lock: Lock, wait_s: float) -> bool:
+    if wait_s >= 0:
+        return lock.acquire(timeout=wait_s)
+    if not lock.acquire(timeout=_LONG_WAIT_S):
+        # It may be for ever, and nothing else would say why.
+        logger.warning(
+            "a hook has waited %g s for another hook call of its runtime (hooks_concurrent=False); if that one waits "
+            "for a call that it made from a thread of its own, run it there by contextvars.copy_context().run",
+            _LONG_WAIT_S,
+        )
+        lock.acquire()
+    return True

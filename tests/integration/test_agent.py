@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 import laya
 from laya import Agent, PredictContext, hooks
-from laya.errors import LayaError, OptionError, QuestionError
+from laya.errors import HookError, LayaError, OptionError, QuestionError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*temperatures must lie:RuntimeWarning")
 NOUL = {"type": "noul", "instructions": "Does the user threaten to leave?"}
@@ -434,13 +434,6 @@ def test_load_is_the_agent(checkpoints: Path) -> None:
     assert "bert" in repr(loaded)
 
 
-def test_fast_answers_like_f32(checkpoints: Path) -> None:
-    """To about two places."""
-    plain = Agent(checkpoints / "bert", device="cpu").predict(TEXT, {"churn": NOUL})
-    fast = Agent(checkpoints / "bert", device="cpu", fast=True).predict(TEXT, {"churn": NOUL})
-    assert fast["answers"]["churn"]["noul"] == pytest.approx(plain["answers"]["churn"]["noul"], abs=0.05)
-
-
 def test_an_unavailable_device_warns_the_caller(checkpoints: Path) -> None:
     """The warning points at the line that asked for it."""
     import torch
@@ -484,7 +477,7 @@ def test_lang_selects_its_temperatures(checkpoints: Path) -> None:
 def test_a_predict_whose_hook_left_no_result_says_so(agent: Agent) -> None:
     """Rather than fail with an index."""
     for step in ({"start": lambda ctx: setattr(ctx, "states", [])}, {"end": lambda ctx: setattr(ctx, "results", None)}):
-        with pytest.raises(LayaError, match="without a result"):
+        with pytest.raises(HookError, match=r"call about one|one result"):
             agent.predict(TEXT, ALL, hooks=Recorder(**step))
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import laya
-from laya import Agent, PredictContext, Router, hooks
+from laya import Agent, PredictContext, Router, _threads, hooks
 from laya._aside import _THREADS
 from laya.errors import LayaError, OptionError, QuestionError, StateError
 from laya.hooks import run_coroutine_sync
@@ -370,6 +370,24 @@ def test_a_closed_agent_answers_those_who_wait(checkpoints: Path) -> None:
         agent.predict("state", CHURN)
 
 
+def test_first_loads_may_come_together(checkpoints: Path) -> None:
+    """In a process that has imported nothing yet, where each thread would import what builds encoders."""
+    script = f"""
+        import threading, laya
+        from concurrent.futures import ThreadPoolExecutor
+        together = threading.Barrier(4)
+        def load(_):
+            laya.Agent
+            together.wait()
+            return laya.load({str(checkpoints / "bert")!r}, device="cpu")
+        with ThreadPoolExecutor(4) as pool:
+            print(len(list(pool.map(load, range(4)))))
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout, done.stderr) == ("4\n", "")
+
+
 def test_a_bad_window_is_refused_before_anything_is_loaded() -> None:
     """The checkpoint doesn't even exist."""
     for make in (Agent, laya.load, laya.ONNXAgent):
@@ -526,8 +544,11 @@ class TestTasks:
         assert gate.rows == [1]
         assert list(hook.events.values()) == [["start", "error", "end"]]
 
-    async def test_a_task_that_never_got_a_thread_starts_nothing(self, plain: Agent) -> None:
+    async def test_a_task_that_never_got_a_thread_starts_nothing(
+        self, plain: Agent, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Cancelled in the queue."""
+        monkeypatch.setattr(_threads, "_PATIENCE_S", 60.0)  # these hooks would soon be taken for stuck
         back = threading.Event()
         blocking = Recorder(start=lambda ctx: back.wait(30))
         busy = [asyncio.create_task(plain.apredict("a", CHURN, hooks=blocking)) for _ in range(_THREADS)]

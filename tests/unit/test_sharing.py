@@ -238,22 +238,6 @@ def test_a_process_that_may_start_no_thread_runs_the_pass_itself(monkeypatch: py
     assert "laya-shared-passes" in passes.threads
 
 
-def test_the_end_of_the_process_waits_for_a_pass() -> None:
-    """And for no window; what asks even later is answered all the same."""
-    passes = Passes()
-    shared = held(passes, LONG_S, full=1)
-    late = shared.join(Rows(0))
-    finishing = threading.Thread(target=shared.finish)
-    finishing.start()
-    finishing.join(0.1)
-    assert finishing.is_alive()
-    passes.gate.set()
-    finishing.join(10)
-    assert not finishing.is_alive()
-    assert late.done()
-    results(shared.join(Rows()))
-
-
 def test_a_worker_that_never_came_to_run_is_replaced() -> None:
     """An interruption may hit between the making of a thread and its start."""
     shared = SharedPasses(Passes(), 0.0, FULL)

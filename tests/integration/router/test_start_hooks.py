@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from laya import PredictContext, Router
-from laya.errors import StateError
+from laya.errors import HookError
 from tests.integration.router.recording import PAYLOAD, TEAM, URGENT, NotingAgent, Recorder, plain
 
 STATE = "Where is my parcel? It was due on Monday"
@@ -69,18 +69,19 @@ def test_a_start_hook_rewrites_the_call(router: Router, agents: dict[str, Noting
     assert agents["english"].calls == [("system_one", "redacted", TEAM, {"max_len": 100, "head_max_len": 50})]
 
 
-def test_of_several_states_the_first_is_answered(router: Router, agents: dict[str, NotingAgent]) -> None:
-    """A Router's call is about one state."""
+def test_several_states_for_one_are_refused(router: Router, agents: dict[str, NotingAgent]) -> None:
+    """All but the first would get lost."""
     hook = Recorder(on_predict_start=lambda ctx: setattr(ctx, "states", ("a", "b")))
-    router.predict(STATE, URGENT, model="en", hooks=hook)
-    assert [call[1] for call in agents["english"].calls] == ["a"]
+    with pytest.raises(HookError, match="2 states to a call about one"):
+        router.predict(STATE, URGENT, model="en", hooks=hook)
+    assert agents["english"].calls == []
 
 
 @pytest.mark.parametrize("states", [[], "text", {"a": 1}, None])
 def test_states_that_are_no_list_are_refused(router: Router, agents: dict[str, NotingAgent], states: Any) -> None:
     """The first letter of a string would be answered otherwise."""
     hook = Recorder(on_predict_start=lambda ctx: setattr(ctx, "states", states))
-    with pytest.raises(StateError, match="states"):
+    with pytest.raises(HookError, match=r"on_predict_start: .* states"):
         router.predict(STATE, URGENT, model="en", hooks=hook)
     assert hook.events[-2:] == ["on_error", "on_predict_end"]
     assert agents["english"].calls == []

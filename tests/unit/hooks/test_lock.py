@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from laya.hooks import AsyncHook, PredictContext, dispatch, normalise_hooks
+from laya.hooks import AsyncHook, PredictContext, _turns, dispatch, normalise_hooks
 
 TIMEOUTS = pytest.mark.parametrize("timeout", [None, 30])
 
@@ -254,6 +254,40 @@ def test_what_a_hook_leaves_running_waits_for_its_turn():
         assert seen == []
     left[0].join(30)
     assert seen == ["left"]
+
+
+def test_a_plain_thread_of_a_hook_must_carry_its_context():
+    """Then what it dispatches is part of the hook's turn; a pool's own threads know nothing of the hook."""
+    lock = threading.RLock()
+    seen: list[str] = []
+
+    def outer(call: PredictContext) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            inner = start(lambda c: seen.append("inner"))
+            runs = [contextvars.copy_context().run for _ in range(4)]
+            made = [pool.submit(run, dispatch, inner, "on_predict_start", ctx(), lock=lock) for run in runs]
+            for future in made:
+                future.result(30)
+
+    dispatch(start(outer), "on_predict_start", ctx(), lock=lock)
+    assert seen == ["inner"] * 4
+
+
+def test_a_hook_that_waits_long_for_its_turn_is_told_of(caplog, monkeypatch):
+    """It may be for ever, where another hook waits for it in turn."""
+    monkeypatch.setattr(_turns, "_LONG_WAIT_S", 0.05)
+    lock = threading.RLock()
+    seen: list[str] = []
+    with lock:
+        waits = threading.Thread(
+            target=lambda: dispatch(start(lambda c: seen.append("ran")), "on_predict_start", ctx(), lock=lock)
+        )
+        waits.start()
+        waits.join(0.3)
+        assert seen == []
+    waits.join(30)
+    assert seen == ["ran"]
+    assert "contextvars.copy_context().run" in caplog.text
 
 
 def test_two_locks_do_not_hold_each_other():
