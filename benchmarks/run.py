@@ -48,7 +48,8 @@ VARIANT_CASES = ("one predict, four questions", "one predict, one question", "ba
 class Worker:
     """A process that imports one `laya` and times calls."""
 
-    def __init__(self, python: str, own: bool) -> None:
+    def __init__(self, python: str, own: bool, device: str) -> None:
+        self._device = device
         path = [str(HERE.parent)] if own else []
         self._process = subprocess.Popen(
             [python, str(HERE / "worker.py")],
@@ -63,7 +64,7 @@ class Worker:
     def do(self, **command: Any) -> dict[str, Any]:
         """Run one command and return its answer."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        print(json.dumps(command), file=self._process.stdin, flush=True)
+        print(json.dumps({"device": self._device, **command}), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"the worker ended with code {self._process.wait()} during {command['do']!r}")
@@ -100,6 +101,7 @@ def main() -> None:
     parser.add_argument("--size", choices=SIZES, default="mini", help="of the random checkpoint; base takes long")
     parser.add_argument("--only", default="", help="run the cases whose name holds this")
     parser.add_argument("--checkpoint", type=Path, help="time this one instead")
+    parser.add_argument("--device", default="cpu", help="that PyTorch computes on, such as cuda; ONNX has its own")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds, after one that warms both up")
     parser.add_argument("--cold", action="store_true", help="count the first round as well")
     parser.add_argument("--variants", default=",".join(VARIANTS), help="ways of ours to run it, with commas between")
@@ -115,8 +117,8 @@ def main() -> None:
     table = Table(given.rounds, given.cold)
     models = {"english": str(folder), "multilingual": str(second)}
     with ExitStack() as stack:
-        ours = stack.enter_context(Worker(sys.executable, own=True))
-        other = stack.enter_context(Worker(given.other, own=False)) if given.other else None
+        ours = stack.enter_context(Worker(sys.executable, own=True, device=given.device))
+        other = stack.enter_context(Worker(given.other, own=False, device=given.device)) if given.other else None
         print(f"{folder if given.checkpoint else f'{given.size}: {size}'}\n")
         print("| case | ours, median s | other, median s | ratio, median (min to max) | answers |")
         print("|---|---|---|---|---|")
@@ -127,7 +129,7 @@ def main() -> None:
         peaks = [worker.do(do="memory")["megabytes"] for worker in filter(None, (ours, other))]
         print(_line("peak memory, MB", peaks, ""))
         for name in variants:
-            with Worker(sys.executable, own=True) as variant:
+            with Worker(sys.executable, own=True, device=given.device) as variant:
                 variant.do(do="load", path=str(folder), **VARIANTS[name].load)
                 for case in filter(lambda case: given.only in case, VARIANT_CASES):
                     table.compare(f"{case}, {name}", case, variant, other, models, VARIANTS[name].tolerance)

@@ -26,7 +26,7 @@ def _load(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     exported = _exported(command["path"], command["onnx"]) if "onnx" in command else None
     started = time.perf_counter()
     if exported is None:
-        agents["agent"] = laya.load(command["path"], device="cpu", **command.get("options", {}))
+        agents["agent"] = laya.load(command["path"], device=command["device"], **command.get("options", {}))
     else:
         agents["agent"] = laya.ONNXAgent(command["path"], exported)
     return {"seconds": time.perf_counter() - started, "version": laya.__version__}
@@ -95,7 +95,9 @@ def _router(command: dict[str, Any], agents: dict[str, Any]) -> dict[str, Any]:
     import laya
 
     if "router" not in agents:
-        agents["router"] = laya.Router(models=command["models"], device="cpu", max_loaded=len(command["models"]))
+        agents["router"] = laya.Router(
+            models=command["models"], device=command["device"], max_loaded=len(command["models"])
+        )
     questions, names = getattr(workloads, command["questions"]), list(command["models"])
     requests = [
         {"state": state, "questions": questions, "model": names[index % len(names)]}

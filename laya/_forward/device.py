@@ -56,24 +56,31 @@ def choose_device(requested: str | torch.device | None) -> torch.device:
     return best
 
 
-def choose_precision(device: torch.device, amp_dtype: str, fast: bool) -> Precision:
-    """F32 weights; accelerators that compute bf16 natively run matrix products in it, as the checkpoints were trained.
+def choose_precision(device: torch.device, amp_dtype: str) -> Precision:
+    """F32 weights; CUDA and XPU run matrix products in the narrow type that the checkpoint was trained in."""
+    if device.type in ("cpu", "mps"):
+        return Precision()
+    return Precision(torch.float32, _narrow_types(device, amp_dtype)[0])
 
-    `fast` also stores the weights in the narrow type: half the memory traffic, for about three decimal places.
-    On a CPU it does so only where a bf16 product is measured to be faster: emulation is several times slower than F32.
+
+def narrow_precisions(device: torch.device, amp_dtype: str) -> list[Precision]:
+    """Types that weights may be stored in to halve the memory traffic, the one to try first in front.
+
+    On a CPU those in which a product is measured to be faster: emulation is several times slower than F32.
     """
-    narrow = torch.float16 if amp_dtype in ("fp16", "float16") else torch.bfloat16
     if device.type == "cpu":
-        return Precision(torch.bfloat16) if fast and _bf16_pays_on_cpu() else Precision()
+        return [Precision(dtype) for dtype in (torch.bfloat16, torch.float16) if _pays_on_cpu(dtype)]
     if device.type == "mps":
-        return Precision(torch.float16) if fast else Precision()
-    if (
-        device.type == "cuda"
-        and narrow is torch.bfloat16
-        and not torch.cuda.is_bf16_supported(including_emulation=False)
-    ):
-        narrow = torch.float16
-    return Precision(narrow) if fast else Precision(torch.float32, narrow)
+        return [Precision(torch.float16)]
+    return [Precision(dtype) for dtype in _narrow_types(device, amp_dtype)]
+
+
+def _narrow_types(device: torch.device, amp_dtype: str) -> list[torch.dtype]:
+    """The checkpoint's own first. F16 rounds eight times as finely as BF16, whose values may be larger."""
+    if device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
+        return [torch.float16]
+    types = [torch.bfloat16, torch.float16]
+    return types[::-1] if amp_dtype in ("fp16", "float16") else types
 
 
 def pass_cost(device: torch.device, packed: bool) -> PassCost:
@@ -93,10 +100,10 @@ def _available(kind: str, index: int | None) -> bool:
 
 
 @cache
-def _bf16_pays_on_cpu() -> bool:
-    """Whether this processor multiplies bf16 matrices clearly faster than F32 ones; a few milliseconds, once."""
+def _pays_on_cpu(dtype: torch.dtype) -> bool:
+    """Whether this processor multiplies matrices of a type clearly faster than F32 ones; milliseconds, once."""
     wide = [torch.ones(256, 768), torch.ones(768, 768)]
-    narrow = [matrix.bfloat16() for matrix in wide]
+    narrow = [matrix.to(dtype) for matrix in wide]
     return _product_seconds(*narrow) < 0.8 * _product_seconds(*wide)
 
 

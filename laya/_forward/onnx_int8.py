@@ -5,42 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from laya._checkpoints.config import CheckpointConfig
 from laya._forward import onnx_graph
 from laya._forward.onnx_forward import CPU, OnnxForward
 from laya._pipeline.engine import Engine
+from laya._pipeline.samples import furthest, sample_probabilities
 from laya._pipeline.tokenizer import TextTokenizer
 
 DRIFT = 0.015
-"""How far a probability may move on the texts below; half of what is promised, since others move further."""
-
-_QUESTIONS: dict[str, Any] = {
-    "topic": {
-        "type": "choice",
-        "instructions": "What is this about?",
-        "criteria": {"billing": "money, invoices, refunds", "delivery": "parcels and dates", "other": ""},
-    },
-    "colour": {"type": "choice", "instructions": "Which word fits best?", "criteria": ["red", "green"]},
-    "urgency": {"type": "score", "instructions": "How urgent is it?", "criteria": ["not at all", "soon", "at once"]},
-    "angry": {"type": "noul", "instructions": "The writer is angry."},
-}
-_STATES: tuple[Any, ...] = (
-    "The parcel was promised for Tuesday and it still isn't here. I want my money back today.",
-    "Bitte schicken Sie mir die Rechnung für März noch einmal, die erste ist nicht angekommen.",
-    "昨日届いた箱が壊れていました。交換をお願いします。",
-    "Можно ли перенести доставку на пятницу после обеда?",
-    {"customer": {"plan": "gold", "since": 2019}, "open_tickets": 3, "last_note": "asked for a call at nine"},
-    [
-        {"role": "user", "content": "My card was charged twice."},
-        {"role": "assistant", "content": "I see both payments. Shall I return one of them?"},
-        {"role": "user", "content": "Yes, and please hurry."},
-    ],
-    "In the third quarter the region sold more than a year before, while returns fell by a tenth. " * 8,
-    "Where do I change the address that you send letters to? I moved last month and the form shows the old street.",
-    "wait what NO this is the fifth time!!! nobody answers, nobody cares, cancel everything",
-)
+"""How far a probability may move on the built-in texts; half of what is promised, since others move further."""
 
 
 def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: CheckpointConfig) -> tuple[int, int]:
@@ -65,8 +39,7 @@ def quantize(model: Path, target: Path, tokenizer: TextTokenizer, config: Checkp
 
     def close(kept: int) -> bool:
         write(kept)
-        moved = _probabilities(target, tokenizer, config)
-        return max(abs(ours - theirs) for ours, theirs in zip(moved, exact, strict=True)) <= DRIFT
+        return furthest(_probabilities(target, tokenizer, config), exact) <= DRIFT
 
     kept = _least(len(large), close)
     write(kept)
@@ -95,8 +68,8 @@ def _write(model: Path, target: Path, excluded: list[str]) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    for file in target.parent.glob(f"{target.name}*"):
-        file.unlink()
+    for file in (target, target.with_name(f"{target.name}.data")):
+        file.unlink(missing_ok=True)
     quantize_dynamic(
         str(model),
         str(target),
@@ -111,10 +84,4 @@ def _write(model: Path, target: Path, excluded: list[str]) -> None:
 
 
 def _probabilities(model: Path, tokenizer: TextTokenizer, config: CheckpointConfig) -> list[float]:
-    engine = Engine(tokenizer, OnnxForward(model, [CPU]), config)
-    found: list[float] = []
-    for result in engine.infer(_STATES, _QUESTIONS):
-        for answer in result["answers"].values():
-            found += answer.get("probabilities", {"true": answer.get("noul")}).values()
-            found.append(answer["action"]["act_probability"])
-    return found
+    return sample_probabilities(Engine(tokenizer, OnnxForward(model, [CPU]), config))

@@ -11,7 +11,7 @@ from torch.nn.functional import pad
 
 _TYPICAL_TOKENS = 256
 """Number of tokens that the layout is chosen for; any number is computed."""
-_ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 0.06}
+_ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 0.06, torch.float16: 0.01}
 """Types whose weights may be packed, and how far two sums of a few products may lie apart."""
 
 
@@ -67,8 +67,8 @@ def take(module: Any) -> Linear:
 def packing_works(dtype: torch.dtype) -> bool:
     """Whether this PyTorch packs weights of a type for oneDNN, and computes with them what `linear` computes.
 
-    The operators are the ones that PyTorch's own compiler emits; they are no public names, so they are tried. bf16
-    needs a processor that has it.
+    The operators are the ones that PyTorch's own compiler emits; they are no public names, so they are tried. A
+    narrow type needs a processor that has it.
     """
     rounding = _ROUNDING.get(dtype)
     if rounding is None or not torch.backends.mkldnn.is_available():

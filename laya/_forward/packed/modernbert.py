@@ -107,7 +107,7 @@ def _plain_rotation(config: Any) -> bool:
 
 def _regular_layers(config: Any) -> bool:
     every = getattr(config, "global_attn_every_n_layers", None)
-    if not every:
+    if not isinstance(every, int) or every < 1:
         return False
     kinds = getattr(config, "layer_types", None)
     regular = [rope.FULL if i % every == 0 else rope.SLIDING for i in range(config.num_hidden_layers)]

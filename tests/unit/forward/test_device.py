@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from laya._forward.device import Precision, _bf16_pays_on_cpu, choose_device, choose_precision, pass_cost
+from laya._forward.device import Precision, _pays_on_cpu, choose_device, choose_precision, narrow_precisions, pass_cost
 from laya.errors import OptionError
 
 CPU = torch.device("cpu")
@@ -68,41 +68,48 @@ def test_nonsense_is_refused(nonsense: Any) -> None:
 
 def test_a_cpu_computes_in_f32() -> None:
     """Whatever the checkpoint was trained in."""
-    assert choose_precision(CPU, "bf16", fast=False) == Precision(torch.float32, None)
+    assert choose_precision(CPU, "bf16") == Precision(torch.float32, None)
 
 
-@pytest.mark.parametrize(("narrow_seconds", "weights"), [(0.5, torch.bfloat16), (1.0, torch.float32)])
-def test_fast_needs_a_cpu_that_is_faster_in_bf16(
-    monkeypatch: pytest.MonkeyPatch, narrow_seconds: float, weights: torch.dtype
+@pytest.mark.parametrize(
+    ("bf16", "f16", "narrow"),
+    [(0.5, 0.5, [torch.bfloat16, torch.float16]), (0.5, 1.0, [torch.bfloat16]), (1.0, 1.0, []), (0.9, 0.9, [])],
+)
+def test_fast_needs_a_cpu_that_is_faster_in_a_narrow_type(
+    monkeypatch: pytest.MonkeyPatch, bf16: float, f16: float, narrow: list[torch.dtype]
 ) -> None:
-    """Emulated bf16 is slower than F32, so both are timed."""
-    seconds = {torch.bfloat16: narrow_seconds, torch.float32: 1.0}
+    """Emulation is slower than F32, so the types are timed."""
+    seconds = {torch.bfloat16: bf16, torch.float16: f16, torch.float32: 1.0}
     monkeypatch.setattr("laya._forward.device._product_seconds", lambda x, weight: seconds[weight.dtype])
-    _bf16_pays_on_cpu.cache_clear()
+    _pays_on_cpu.cache_clear()
     try:
-        assert choose_precision(CPU, "bf16", fast=True) == Precision(weights, None)
+        assert narrow_precisions(CPU, "bf16") == [Precision(dtype) for dtype in narrow]
     finally:
-        _bf16_pays_on_cpu.cache_clear()
+        _pays_on_cpu.cache_clear()
 
 
 @pytest.mark.parametrize(
     ("amp", "native", "narrow"),
-    [("bf16", True, torch.bfloat16), ("bf16", False, torch.float16), ("fp16", True, torch.float16)],
+    [
+        ("bf16", True, [torch.bfloat16, torch.float16]),
+        ("bf16", False, [torch.float16]),
+        ("fp16", True, [torch.float16, torch.bfloat16]),
+    ],
 )
 def test_cuda_multiplies_in_what_it_has(
-    monkeypatch: pytest.MonkeyPatch, amp: str, native: bool, narrow: torch.dtype
+    monkeypatch: pytest.MonkeyPatch, amp: str, native: bool, narrow: list[torch.dtype]
 ) -> None:
-    """F32 weights unless `fast`."""
+    """F32 weights unless `fast`; what the checkpoint was trained in comes first."""
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: native)
     device = torch.device("cuda")
-    assert choose_precision(device, amp, fast=False) == Precision(torch.float32, narrow)
-    assert choose_precision(device, amp, fast=True) == Precision(narrow, None)
+    assert choose_precision(device, amp) == Precision(torch.float32, narrow[0])
+    assert narrow_precisions(device, amp) == [Precision(dtype) for dtype in narrow]
 
 
 def test_mps_stores_half_precision_when_fast() -> None:
     """It has no autocast worth having."""
-    assert choose_precision(torch.device("mps"), "bf16", fast=False) == Precision(torch.float32, None)
-    assert choose_precision(torch.device("mps"), "bf16", fast=True) == Precision(torch.float16, None)
+    assert choose_precision(torch.device("mps"), "bf16") == Precision(torch.float32, None)
+    assert narrow_precisions(torch.device("mps"), "bf16") == [Precision(torch.float16)]
 
 
 def test_an_accelerators_passes_are_larger() -> None:
