@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laya._checkpoints.config import CheckpointConfig
+from laya._numbers import as_float
 from laya._pipeline.answers import decode_answer
 from laya._pipeline.batches import Batch, PassCost
 from laya._pipeline.calibration import Temperatures
@@ -47,7 +49,7 @@ class FakeEngine(Engine):
         self.budgets(None, None)  # refuses budgets that are none
         self.script: dict[Any, Any] = dict(script)
         self.asked: list[tuple[list[Any], dict[str, Any]]] = []
-        """States and questions of each call that got here."""
+        """States and questions of each call that got here, as they were then."""
 
     def infer(
         self,
@@ -59,7 +61,7 @@ class FakeEngine(Engine):
     ) -> list[dict[str, Any]]:
         """Check and answer as `Engine.infer` does, then put the script's answers over the computed ones."""
         results = super().infer(states, questions, budgets, options, temperatures)
-        self.asked.append((list(states), dict(questions)))
+        self.asked.append(([copied(state) for state in states], copied(dict(questions))))
         script = self.script
         scripted = [question for question in parse_questions(questions) if question.id in script]
         for state, result in zip(states, results, strict=True):
@@ -67,6 +69,14 @@ class FakeEngine(Engine):
                 value = script[question.id]
                 result["answers"][question.id] = _answer(question, value(state) if _is_function(value) else value)
         return results
+
+
+def copied(value: Any) -> Any:
+    """A deep copy, or the value itself where it has something in it that can't be copied."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        return value
 
 
 class _WordTokenizer(TextTokenizer):
@@ -146,10 +156,12 @@ def _noul_shares(question: Question, value: Any) -> list[float]:
 
 
 def _given_shares(question: Question, given: Mapping[Any, Any]) -> list[float]:
-    shares = {str(key) if question.kind == "score" else key: float(share) for key, share in given.items()}
-    total = math.fsum(shares.values())
-    if not set(shares) <= set(question.labels) or min(shares.values(), default=0.0) < 0.0 or total <= 0.0:
-        raise _error(question, given, f"shares of {', '.join(map(repr, question.labels))}")
+    numbers = {str(key) if question.kind == "score" else key: as_float(share) for key, share in given.items()}
+    shares = {key: share for key, share in numbers.items() if share is not None and 0.0 <= share < math.inf}
+    total = sum(shares.values())
+    if len(shares) < len(numbers) or not set(shares) <= set(question.labels) or not 0.0 < total < math.inf:
+        labels = ", ".join(map(repr, question.labels))
+        raise _error(question, given, f"shares of {labels}, each a finite number from 0 up, together more than 0")
     return [shares.get(label, 0.0) / total for label in question.labels]
 
 

@@ -34,6 +34,8 @@ class Request:
             raise TypeError(f"{where}{error}") from error
 
 
+_DEEPEST = 50
+"""Levels of nesting that question sets are compared at; stand-ins are three times as deep, and are compared too."""
 _KEYS = tuple(field.name for field in fields(Request))
 
 
@@ -76,18 +78,30 @@ def group_contexts(
     for ctx in contexts:
         shape = known.get(id(ctx.questions))
         if shape is None:
-            shape = known[id(ctx.questions)] = _ordered_key(ctx.questions)
+            shape = known[id(ctx.questions)] = _shape(ctx.questions)
         budgets = _ordered_key((ctx.max_len, ctx.head_max_len))
         groups.setdefault((shape, budgets, languages[ctx]), []).append(ctx)
     return list(groups.values())
 
 
-def _ordered_key(value: Any) -> Any:
+def _shape(questions: Any) -> Any:
+    """What equal question sets have in common; sets that are nested too deeply are compared by identity."""
+    try:
+        return _ordered_key(questions)
+    except RecursionError:
+        return type(questions), id(questions)
+
+
+def _ordered_key(value: Any, depth: int = _DEEPEST) -> Any:
     """A hashable stand-in that tells apart what `==` does not: key order, and 1, 1.0 and True."""
+    if not depth and isinstance(value, Mapping | list | tuple):
+        raise RecursionError
     if isinstance(value, Mapping):
-        return type(value), tuple((_ordered_key(key), _ordered_key(item)) for key, item in value.items())
+        return type(value), tuple(
+            (_ordered_key(key, depth - 1), _ordered_key(each, depth - 1)) for key, each in value.items()
+        )
     if isinstance(value, list | tuple):
-        return type(value), tuple(_ordered_key(item) for item in value)
+        return type(value), tuple(_ordered_key(item, depth - 1) for item in value)
     try:
         hash(value)
     except TypeError:

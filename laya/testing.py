@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from laya._base_agent import BaseAgent
-from laya._fake_engine import FakeEngine
+from laya._fake_engine import FakeEngine, copied
 from laya._lifecycle import CallHooks
 from laya.errors import OptionError
 from laya.hooks import HOOK_EVENTS, BaseHook, PredictContext
@@ -158,13 +158,5 @@ _CONTENT = ("states", "questions", "results", "decision", "usage")
 def _snapshot(ctx: PredictContext) -> PredictContext:
     taken = copy.copy(ctx)
     for name in _CONTENT:
-        setattr(taken, name, _copied(getattr(ctx, name)))
+        setattr(taken, name, copied(getattr(ctx, name)))
     return taken
-
-
-def _copied(value: Any) -> Any:
-    """A deep copy, or the value itself where it has something in it that can't be copied."""
-    try:
-        return copy.deepcopy(value)
-    except Exception:
-        return value

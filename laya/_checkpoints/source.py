@@ -30,6 +30,7 @@ class CheckpointFiles:
     """Point at the files of one checkpoint, all of one revision."""
 
     root: Path
+    """Absolute: what is read later is found from another working directory too."""
     model_id: str
     """What the caller asked for: a repository id or a directory."""
     config: Path
@@ -162,7 +163,7 @@ def _local_root(model_id: str, folder: str, wanted: tuple[str, ...]) -> Path:
     if missing:
         message = f"no file {', '.join(map(repr, missing))} in directory {str(root)!r}{_hint(root, missing)}"
         raise CheckpointNotFoundError(message, model_id=model_id, path=root / missing[0])
-    return root
+    return root.absolute()
 
 
 def _is_file(path: Path, model_id: str) -> bool:

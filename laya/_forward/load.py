@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -12,9 +15,10 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from laya._checkpoints.config import CheckpointConfig
+from laya._forks import in_forked_child
 from laya._forward import rope
 from laya._forward.network import DecisionNetwork
-from laya.errors import CheckpointFormatError
+from laya.errors import CheckpointError, CheckpointFormatError
 
 _CARRIED = frozenset({"temperature"})
 """Tensors of the layout that no answer depends on."""
@@ -28,20 +32,22 @@ def build_network(encoder_config: Mapping[str, Any], config: CheckpointConfig, p
     `path` names the encoder's configuration in errors. Raises `CheckpointFormatError` where transformers
     doesn't know the architecture, or computes with other rotary bases than the file says.
     """
-    from transformers import AutoConfig, AutoModel
-
-    try:
-        known = {k: value for k, value in rope.portable_config(encoder_config).items() if k != "model_type"}
-        settings = AutoConfig.for_model(encoder_config["model_type"], **known)
-        with _ParametersOnMeta():
-            encoder = AutoModel.from_config(settings, attn_implementation="sdpa", **_without_pooler(settings))
-            network = DecisionNetwork(encoder, settings.hidden_size, config.head_layers, config.actions)
-    except Exception as error:  # each transformers release has its own for a value it can't use
-        raise CheckpointFormatError(
-            f"{path}: transformers can't build this encoder ({error}); a newer transformers may know it",
-            path=path,
-        ) from error
-    problem = rope.mismatch(encoder_config, encoder)
+    with _transformers_lock:
+        transformers = _transformers()
+        try:
+            known = {k: value for k, value in rope.portable_config(encoder_config).items() if k != "model_type"}
+            settings = transformers.AutoConfig.for_model(encoder_config["model_type"], **known)
+            with _ParametersOnMeta():
+                encoder = transformers.AutoModel.from_config(
+                    settings, attn_implementation="sdpa", **_without_pooler(settings)
+                )
+                network = DecisionNetwork(encoder, settings.hidden_size, config.head_layers, config.actions)
+            problem = rope.mismatch(encoder_config, encoder)
+        except Exception as error:  # each transformers release has its own for a value it can't use
+            raise CheckpointFormatError(
+                f"{path}: transformers can't build this encoder ({error}); a newer transformers may know it",
+                path=path,
+            ) from error
     if problem:
         raise CheckpointFormatError(
             f"{path}: {problem}; this transformers release would answer wrongly, install a newer one",
@@ -54,9 +60,11 @@ def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor
     """Replace every parameter by the file's tensor, converted.
 
     Names and shapes are compared before any tensor is read. The file is mapped, and one tensor is converted at
-    a time: the private memory needed is that of the converted weights. Raises `CheckpointFormatError`.
+    a time: the private memory needed is that of the converted weights. Raises `CheckpointFormatError`, and
+    `CheckpointError` for a file that can't be read.
     """
     try:
+        path.open("rb").close()  # safetensors calls a file missing that may not be read
         with safe_open(str(path), framework="pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             shapes = {name: tuple(part.get_shape()) for name, part in slices.items()}
@@ -71,11 +79,31 @@ def load_weights(network: nn.Module, path: Path, convert: Callable[[torch.Tensor
         raise CheckpointFormatError(
             f"{path} is no whole safetensors file ({error}); copy or download it again", path=path
         ) from error
-    except FileNotFoundError as error:
-        raise CheckpointFormatError(f"{path} can't be opened: {error}", path=path) from error
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}", path=path) from error
     left = [name for name, tensor in [*network.named_parameters(), *network.named_buffers()] if tensor.is_meta]
     if left:
         raise CheckpointFormatError(f"{path} leaves {_listed(left)} without values", path=path)
+
+
+_transformers_lock = Lock()
+
+
+def _renew_lock() -> None:
+    global _transformers_lock  # noqa: PLW0603 - a build that was going on at a fork ends in the parent only
+    _transformers_lock = Lock()
+
+
+in_forked_child(_renew_lock)
+
+
+def _transformers() -> Any:
+    """The package that is usable: while it is imported, transformers and its parts put others in their own place.
+
+    A thread that meets them then holds one without names, so an encoder's parts are imported by one at a time.
+    """
+    importlib.import_module("transformers")
+    return sys.modules["transformers"]
 
 
 def _compare(path: Path, found: Mapping[str, tuple[int, ...]], wanted: Mapping[str, tuple[int, ...]]) -> None:

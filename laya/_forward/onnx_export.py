@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,21 +47,20 @@ def export_onnx(
     to stay there.
 
     The graph is compared with the network before the file is put in place. Encoders: ModernBERT and BERT.
-    Raises `OptionError` (a `ValueError`) for others, and `ImportError` without the `onnx` extra.
+    Raises `OptionError` (a `ValueError`) for others and for a path that can't be written, and `ImportError` without
+    the `onnx` extra.
     """
     if quantize not in (None, "int8"):
         raise OptionError(f"quantize must be None or 'int8', got {quantize!r:.40}", option="quantize")
-    target = Path(os.path.expanduser(os.fspath(path)))
-    if not target.parent.is_dir():
-        raise OptionError(f"path: there is no directory {str(target.parent)!r}; create it first", option="path")
+    target = _target(path)
     _require_onnx()
     files = _checkpoint_of(model)
     config, encoder_config = load_config(files.config), load_encoder_config(files.encoder_config)
-    network = build_network(encoder_config, config, files.encoder_config)
-    load_weights(network, files.weights, lambda tensor: tensor.to(dtype=torch.float32, copy=True))
-    network.eval()
-    with tempfile.TemporaryDirectory(prefix=".laya-export-", dir=target.parent) as folder:
-        draft = Path(folder) / target.name
+    with _draft_folder(target.parent) as folder:
+        network = build_network(encoder_config, config, files.encoder_config)
+        load_weights(network, files.weights, lambda tensor: tensor.to(dtype=torch.float32, copy=True))
+        network.eval()
+        draft = folder / target.name
         description = _describe(network, files, encoder_config, quantize)
         _write(network, draft, config, encoder_config, description)
         _compare(network, draft, config)
@@ -68,9 +68,43 @@ def export_onnx(
             del network
             draft = _quantized(draft, files, config, description)
         # The weights first: the model file is what a reader looks for.
-        for file in sorted(draft.parent.glob(f"{target.name}*"), reverse=True):
-            file.replace(target.parent / file.name)
+        for file in (draft.with_name(f"{draft.name}.data"), draft):
+            if file.exists():
+                file.replace(target.parent / file.name)
     return target
+
+
+def _target(path: Any) -> Path:
+    """The file to write; its folder has to be there."""
+    if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
+        raise OptionError(f"path must be the name of the file to write, got {type(path).__name__}", option="path")
+    target = Path(os.path.expanduser(path))
+    try:
+        taken, there = target.is_dir(), target.parent.is_dir()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise OptionError(f"path: {str(target)!r:.200} can't be written: {error.strerror}", option="path") from error
+    if taken:
+        raise OptionError(
+            f"path: {os.fspath(path)!r} is a directory; name a file, such as {str(target / 'laya.onnx')!r}",
+            option="path",
+        )
+    if not there:
+        raise OptionError(f"path: there is no directory {str(target.parent)!r}; create it first", option="path")
+    return target
+
+
+@contextmanager
+def _draft_folder(parent: Path) -> Iterator[Path]:
+    """A folder beside the target, where a file that is moved into place arrives whole."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix=".laya-export-", dir=parent)
+    except OSError as error:
+        raise OptionError(
+            f"path: nothing can be written into {str(parent)!r} ({error.strerror}); name a file in another directory",
+            option="path",
+        ) from error
+    with folder as name:
+        yield Path(name)
 
 
 def _require_onnx() -> None:
@@ -93,7 +127,7 @@ def _checkpoint_of(model: Any) -> CheckpointFiles:
         raise OptionError(
             f"model must be an Agent, a checkpoint's directory or a Hub id, got {type(model).__name__}", option="model"
         )
-    return resolve_checkpoint(model.model_id, subfolder=model.subfolder, revision=model.revision)
+    return model._files
 
 
 def _describe(

@@ -247,11 +247,11 @@ class Engine:
             min_options=self.forward.min_options,
         )
         logits, act_logits = self.forward(batch)
-        # NaN in an option's slot or in the action would come out as an answer that nothing equals.
-        if np.isnan(logits[batch.marker_mask]).any() or np.isnan(act_logits).any():
+        # Of NaN or infinity in an option's slot or in the action come probabilities that nothing equals.
+        if not (np.isfinite(logits[batch.marker_mask]).all() and np.isfinite(act_logits).all()):
             raise CheckpointError(
-                "the model computed NaN: its weights are damaged, or too large for the type it computes in; verify the "
-                "checkpoint (expected_sha256), or load it with fast=False"
+                "the model computed NaN or infinity: its weights are damaged, or too large for the type it computes "
+                "in; verify the checkpoint (expected_sha256), or load it with fast=False"
             )
         tokens = batch.attention_mask.sum(axis=1).tolist()
         for row, ((item, index), head) in enumerate(zip(rows, heads, strict=True)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from laya._checkpoints.config import KINDS
@@ -64,7 +65,7 @@ def _parse_question(qid: Hashable, definition: Any) -> Question:
         )
     if not isinstance(definition, Mapping):
         raise _error(qid, f"the definition must be a dict, got {type(definition).__name__}")
-    kind = definition.get("type")
+    kind = _spelled(definition.get("type"))
     if kind not in KINDS:
         raise _error(qid, f"unknown 'type' {_short(kind)}; use 'choice', 'score' or 'noul'")
     if "labels" in definition and kind != "noul":
@@ -80,7 +81,7 @@ def _instructions(qid: Hashable, definition: Mapping[str, Any]) -> str:
     value = definition.get("instructions")
     if value is None or (isinstance(value, list | tuple | dict) and not value):
         value = ""
-    text = value if isinstance(value, str) else _described(qid, "instructions", value)
+    text = _described(qid, "instructions", value)
     if not text.strip():
         raise _error(qid, "'instructions' is missing or blank; add the text that the model should answer")
     return text
@@ -114,7 +115,7 @@ def _choice(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ..
                 "answer, and 1, 1.0 and True are one key",
             )
         first_seen[label] = index
-    options = tuple(_option_text(qid, str(label), description) for label, description in pairs)
+    options = tuple(_option_text(qid, str(_spelled(label)), description) for label, description in pairs)
     return options, tuple(label for label, _ in pairs), ()
 
 
@@ -131,10 +132,7 @@ def _score(qid: Hashable, definition: Mapping[str, Any]) -> tuple[tuple[str, ...
     for index, level in enumerate(levels):
         if level is None:
             raise _error(qid, f"score level {index} is null; describe every level, lowest first")
-    legend = tuple(
-        level if isinstance(level, str) else _described(qid, f"score level {index}", level)
-        for index, level in enumerate(levels)
-    )
+    legend = tuple(_described(qid, f"score level {index}", level) for index, level in enumerate(levels))
     options = tuple(f"level {index}: {text}" for index, text in enumerate(legend))
     return options, tuple(str(index) for index in range(len(legend))), legend
 
@@ -174,6 +172,13 @@ def _noul_labels(qid: Hashable, labels: Any) -> dict[str, str]:
     return {key: name.strip() for key, name in labels.items()}
 
 
+def _spelled(value: Any) -> Any:
+    """A member of an enumeration reads as the string or number that it is: `str()` and f-strings show its name."""
+    if not isinstance(value, Enum):
+        return value
+    return str.__str__(value) if isinstance(value, str) else value.value
+
+
 def _truth_key(key: Any) -> Any:
     return str(key).lower() if isinstance(key, bool | str) else key
 
@@ -192,11 +197,13 @@ def _option_text(qid: Hashable, label: str, description: Any) -> str:
     # `== ""` and not falsiness: 0 and False are descriptions.
     if description is None or (isinstance(description, str) and description == ""):
         return label
-    text = description if isinstance(description, str) else _described(qid, f"option {_short(label)}", description)
-    return f"{label}: {text}"
+    return f"{label}: {_described(qid, f'option {_short(label)}', description)}"
 
 
 def _described(qid: Hashable, what: str, value: Any) -> str:
+    """A string as it is, any other value as JSON."""
+    if isinstance(value, str):
+        return str(_spelled(value))
     try:
         return json_text(value)
     except (TypeError, ValueError, RecursionError) as error:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LONG_TEXT = 4000
 """Characters; some milliseconds of work."""
+_PROBE = "".join(map(chr, range(32, 256))) + " \u2603 \ua66e \U00010380"
+"""Of these some are in no vocabulary: what can't encode them lacks its unknown token, and would fail at a call."""
 
 
 class TextTokenizer:
@@ -34,6 +36,7 @@ class TextTokenizer:
 
         try:
             tokenizer = Tokenizer.from_file(str(path))
+            tokenizer.encode(_PROBE, add_special_tokens=False)
         except Exception as error:  # the Rust side raises bare Exception for unreadable files
             raise CheckpointFormatError(
                 f"{path} is no readable tokenizer ({error}); copy or download it again", path=path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import pickle
 import shutil
@@ -112,12 +113,22 @@ def test_an_agent_says_that_it_is_not_pickled(agent: laya.Agent, duplicate: Call
         duplicate(agent)
 
 
-def test_weights_that_give_nan_are_an_error(spoilt: Path) -> None:
-    """No answer is made of them."""
-    root = rewrite(spoilt, lambda name, t: torch.full_like(t, float("nan")) if name == "scorer.3.bias" else t)
+@pytest.mark.parametrize(("damaged_name", "value"), [("scorer.3.bias", "nan"), ("act_head.2.bias", "inf")])
+def test_weights_that_give_no_numbers_are_an_error(spoilt: Path, damaged_name: str, value: str) -> None:
+    """No answer is made of them, and no action."""
+    root = rewrite(spoilt, lambda name, t: torch.full_like(t, float(value)) if name == damaged_name else t)
     damaged = laya.load(root, device="cpu")
-    with pytest.raises(CheckpointError, match="computed NaN"):
+    with pytest.raises(CheckpointError, match="computed NaN or infinity"):
         damaged.predict("hello", QUESTIONS)
+
+
+def test_budgets_of_numpy_leave_results_json(agent: laya.Agent) -> None:
+    """A count that NumPy made is a number like any other."""
+    budgets: dict[str, Any] = {"max_len": np.int64(64), "head_max_len": np.int32(24)}
+    short = agent.predict("word " * 90, QUESTIONS, **budgets)
+    long = agent.predict_long("word " * 90, QUESTIONS, **budgets, window=np.int64(30), stride=np.int16(20))  # type: ignore[arg-type]
+    for result in (short, long):
+        assert json.loads(json.dumps(result)) == result
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64])

@@ -121,7 +121,7 @@ def test_every_call_answers_as_the_agent_does(name, checkpoints, exported):
 def test_int8_answers_stay_near(name, checkpoints, exported, tmp_path):
     """Within 0.03 of F32, on texts that the export didn't look at; some of the weights are 8 bits."""
     with expected_warnings():
-        path = laya.export_onnx(checkpoints / name, tmp_path / "int8.onnx", quantize="int8")
+        path = laya.export_onnx(checkpoints / name, tmp_path / "int8[1].onnx", quantize="int8")
     expected = laya.ONNXAgent(checkpoints / name, exported[name]).predict_batch(STATES, QUESTIONS)
     found = laya.ONNXAgent(checkpoints / name, path).predict_batch(STATES, QUESTIONS)
     assert probabilities(found) == pytest.approx(probabilities(expected), abs=0.03)
@@ -137,6 +137,22 @@ def test_an_agent_exports_its_own_checkpoint(checkpoints, tmp_path):
     second = laya.export_onnx(str(checkpoints / "bert"), str(tmp_path / "path.onnx"))
     assert first.read_bytes() == second.read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["agent.onnx", "path.onnx"]
+
+
+def test_any_name_is_written(checkpoints, tmp_path):
+    """Also one that would be a pattern."""
+    path = laya.export_onnx(checkpoints / "bert", tmp_path / "laya[v1]*.onnx")
+    assert [file.name for file in tmp_path.iterdir()] == [path.name] == ["laya[v1]*.onnx"]
+
+
+def test_an_agent_exports_what_it_was_loaded_from(checkpoints, exported, tmp_path, monkeypatch):
+    """A folder with the name of the shipped checkpoint, seen from another working directory."""
+    shutil.copytree(checkpoints / "bert", tmp_path / "laya-mini")
+    monkeypatch.chdir(tmp_path)
+    agent = laya.Agent(Path("laya-mini"), device="cpu")
+    monkeypatch.chdir(tmp_path.parent)
+    path = laya.export_onnx(agent, tmp_path / "own.onnx")
+    assert path.read_bytes() == exported["bert"].read_bytes()
 
 
 def test_it_works_where_torch_is_not_installed(checkpoints, exported):

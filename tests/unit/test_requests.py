@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from laya import Router
 from laya._requests import Request, group_contexts, parse_requests
 from laya.errors import LayaError, OptionError, StateError
 from laya.hooks import PredictContext
+from laya.testing import FakeRunner
 
 URGENT = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
 TEAM = {"team": {"type": "choice", "instructions": "Which team?", "criteria": ["billing", "support"]}}
@@ -136,6 +138,27 @@ def test_values_that_cannot_be_hashed_are_compared_by_identity() -> None:
     shared: Any = {"q": {"criteria": {1, 2}}}
     assert grouped(context(shared), context(shared), context({"q": {"criteria": {1, 2}}})) == [[0, 1], [2]]
     assert grouped(context(max_len=[1]), context()) == [[0], [1]]
+
+
+def test_deeply_nested_questions_are_compared_by_identity() -> None:
+    """Nobody shares them, and comparing them would leave no stack to the call."""
+
+    def nested(levels: int) -> dict[str, Any]:
+        inner: Any = "x"
+        for _ in range(levels):
+            inner = {"k": inner}
+        return {"q": {"type": "choice", "instructions": "Which?", "criteria": {"a": inner, "b": None}}}
+
+    deep = nested(400)
+    assert grouped(context(deep), context(nested(400)), context(deep)) == [[0, 2], [1]]
+    assert grouped(context(nested(30)), context(nested(30))) == [[0, 1]]
+    endless: dict[str, Any] = {}
+    endless["q"] = [endless, endless]
+    assert grouped(context(endless), context(endless)) == [[0, 1]]
+    router = Router()
+    router.attach("english", FakeRunner({"q": "b"}))
+    results = router.predict_batch([{"state": "s", "questions": questions} for questions in (deep, nested(400))])
+    assert [result["answers"]["q"]["choice"] for result in results] == ["b", "b"]
 
 
 def test_a_hook_may_change_a_run_id() -> None:

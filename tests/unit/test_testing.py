@@ -88,6 +88,15 @@ class TestFakeRunner:
         runner.predict("c", QUESTIONS, on_predict_start=lambda ctx: ctx.skip({"answers": {}}))
         assert runner.calls == [FakeCall(["a", "b"], QUESTIONS)]
 
+    def test_calls_are_listed_as_they_were(self) -> None:
+        """What the caller does to a state or a question later isn't in them."""
+        runner, asked = FakeRunner(), {"urgent": dict(QUESTIONS["urgent"])}
+        state = {"order": {"late": True}}
+        runner.predict(state, asked)
+        state["order"]["late"] = False
+        asked["urgent"]["instructions"] = "Is it late?"
+        assert runner.calls == [FakeCall([{"order": {"late": True}}], {"urgent": QUESTIONS["urgent"]})]
+
     @pytest.mark.parametrize(
         ("script", "named"),
         [
@@ -97,6 +106,12 @@ class TestFakeRunner:
             ({"mood": 3}, "'mood' is 3; it must be one of '0', '1', '2'"),
             ({"mood": {7: 1}}, "'mood' is dict; it must be shares of '0', '1', '2'"),
             ({"team": {}}, "'team' is dict;"),
+            ({"team": {"billing": float("nan")}}, "'team' is dict; it must be shares of .*, each a finite number"),
+            ({"team": {"billing": 1.0, "sales": float("nan")}}, "'team' is dict;"),
+            ({"team": {"billing": float("inf")}}, "'team' is dict;"),
+            ({"team": {"billing": 1e308, "sales": 1e308}}, "'team' is dict;"),
+            ({"mood": {0: "most"}}, "'mood' is dict;"),
+            ({"mood": {0: -1, 1: 2}}, "'mood' is dict;"),
         ],
     )
     def test_a_script_that_no_model_could_play_is_refused(self, script: dict[str, Any], named: str) -> None:

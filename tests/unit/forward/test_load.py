@@ -16,6 +16,8 @@ from safetensors.torch import load_file, save_file
 
 from laya._checkpoints.config import load_config
 from laya._checkpoints.source import resolve_checkpoint
+from laya._forward.device import Precision
+from laya._forward.load import load_weights
 from laya._forward.torch_forward import TorchForward
 from laya.errors import CheckpointError, CheckpointFormatError, CheckpointNotFoundError
 from tests.unit.forward.networks import loaded_network
@@ -23,10 +25,10 @@ from tests.unit.forward.networks import loaded_network
 pytestmark = pytest.mark.filterwarnings("ignore:.*temperatures must lie:RuntimeWarning")
 
 
-def load(root: Path, fast: bool = False) -> TorchForward:
+def load(root: Path) -> TorchForward:
     """Load a forward as an agent does."""
     files = resolve_checkpoint(root)
-    return TorchForward.load(files, load_config(files.config), torch.device("cpu"), fast, False)
+    return TorchForward.load(files, load_config(files.config), torch.device("cpu"), Precision(), False)
 
 
 @pytest.fixture
@@ -155,6 +157,29 @@ def test_an_encoder_that_cannot_be_built_is_named(copy: Path, change: dict[str, 
     with pytest.raises(CheckpointError, match=r"config\.json") as caught:
         load(copy)
     assert caught.value.path == path
+
+
+def test_an_interval_of_global_layers_that_is_no_number_is_not_used(checkpoints: Path, tmp_path: Path) -> None:
+    """Where the layers are listed they decide; where they are not, transformers refuses the interval."""
+    root = Path(shutil.copytree(checkpoints / "english", tmp_path / "english"))
+    path = root / "encoder" / "config.json"
+    config = {**json.loads(path.read_text()), "global_attn_every_n_layers": "x"}
+    path.write_text(json.dumps(config))
+    try:
+        load(root)
+    except CheckpointError as error:
+        assert error.path == path
+    path.write_text(json.dumps({key: value for key, value in config.items() if key != "layer_types"}))
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        load(root)
+
+
+def test_weights_that_cannot_be_read_are_named(checkpoints: Path, tmp_path: Path) -> None:
+    """By the system's own reason: safetensors would say that there is no such file."""
+    network = loaded_network(checkpoints / "bert")
+    with pytest.raises(CheckpointError, match="cannot be read: Is a directory") as caught:
+        load_weights(network, tmp_path, lambda tensor: tensor)
+    assert caught.value.path == tmp_path
 
 
 def test_an_encoder_of_another_size_is_refused(copy: Path) -> None:

@@ -19,7 +19,7 @@ import laya
 from laya._checkpoints.config import load_config, load_encoder_config
 from laya._checkpoints.source import resolve_checkpoint
 from laya._forward import onnx_export
-from laya._forward.device import choose_device
+from laya._forward.device import Precision, choose_device
 from laya._forward.onnx_forward import CPU, METADATA, OnnxForward, choose_providers
 from laya._forward.torch_forward import TorchForward
 from laya._pipeline.batches import Batch
@@ -45,7 +45,7 @@ def exported(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> dic
 def torch_forward(checkpoint: Path) -> TorchForward:
     """The network of a checkpoint, in F32."""
     files = resolve_checkpoint(checkpoint)
-    return TorchForward.load(files, load_config(files.config), choose_device("cpu"), False, False)
+    return TorchForward.load(files, load_config(files.config), choose_device("cpu"), Precision(), False)
 
 
 def random_batch(random: np.random.Generator, rows: int, length: int, options: int) -> Batch:
@@ -194,6 +194,16 @@ def test_an_unknown_activation_is_refused(checkpoints, tmp_path):
     [
         ({"quantize": "int4"}, "quantize must be None or 'int8'"),
         ({"path": "/nowhere/at/all/laya.onnx"}, "there is no directory '/nowhere/at/all'"),
+        ({"path": ""}, "path: '' is a directory; name a file, such as 'laya.onnx'"),
+        ({"path": "/"}, "path: '/' is a directory; name a file"),
+        ({"path": None}, "path must be the name of the file to write, got NoneType"),
+        ({"path": b"x.onnx"}, "path must be the name of the file to write, got bytes"),
+        ({"path": "/tmp/" + "x" * 300}, "path: '/tmp/xxx.* can't be written: File name too long"),
+        pytest.param(
+            {"path": "/proc/laya.onnx"},
+            "path: nothing can be written into '/proc'",
+            marks=pytest.mark.skipif(sys.platform != "linux", reason="needs a folder that nobody can write into"),
+        ),
         ({"model": 3}, "model must be an Agent"),
     ],
 )

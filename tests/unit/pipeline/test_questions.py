@@ -53,6 +53,29 @@ def test_choice_labels_keep_their_types() -> None:
     assert [type(label) for label in question.labels] == [int, str, float, bool, str, str]
 
 
+def test_members_of_enumerations_read_as_their_values() -> None:
+    """Whatever `str()` shows of them; as labels they stay the caller's own."""
+
+    class Colour(str, enum.Enum):  # noqa: UP042 - the older way, with another str()
+        RED = "red"
+        BLUE = "blue"
+
+    class Size(int, enum.Enum):
+        SMALL = 1
+
+    class Kind(str, enum.Enum):  # noqa: UP042
+        SCORE = "score"
+
+    question = parse(type="choice", instructions=Colour.RED, criteria=[*Colour, Size.SMALL])
+    assert (question.prompt, question.options) == ("choice question: red", ("red", "blue", "1"))
+    assert all(label is member for label, member in zip(question.labels, [*Colour, Size.SMALL], strict=True))
+    described = parse(type="choice", criteria={Colour.RED: Colour.BLUE, "b": None})
+    assert described.options == ("red: blue", "b")
+    scored = parse(type=Kind.SCORE, criteria=[Colour.RED, "b"])
+    assert (scored.prompt, scored.options) == ("score question: Which?", ("level 0: red", "level 1: b"))
+    assert type(scored.kind) is type(scored.legend[0]) is str
+
+
 def test_score_levels_are_numbered_and_described() -> None:
     """The legend holds the levels' texts."""
     question = parse(type="score", criteria=["low", 5, False, {"k": "ü"}, ""])

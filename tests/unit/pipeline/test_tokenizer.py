@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -78,6 +79,17 @@ def test_a_broken_tokenizer_file_is_named(checkpoints: Path, tmp_path: Path) -> 
     with pytest.raises(CheckpointFormatError, match=str(path)) as caught:
         TextTokenizer.from_file(path, SpecialTokens("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
     assert caught.value.path == path
+
+
+def test_a_vocabulary_without_its_unknown_token_is_refused(checkpoints: Path, tmp_path: Path) -> None:
+    """At the load: the first word that isn't in it would fail a prediction."""
+    content = json.loads((checkpoints / "bert" / "tokenizer" / "tokenizer.json").read_text())
+    letters = {letter: place for place, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
+    content["model"] |= {"vocab": letters, "merges": [], "unk_token": "[NONE]"}
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(CheckpointFormatError, match=str(path)):
+        TextTokenizer.from_file(path, SpecialTokens("[CLS]", "[SEP]", "[MASK]", "[PAD]"))
 
 
 def test_other_threads_run_while_a_long_text_is_read(checkpoints: Path) -> None:
