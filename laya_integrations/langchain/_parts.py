@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.documents import Document
@@ -41,9 +41,10 @@ class Parts:
 
 
 def take_apart(input: Any) -> Parts:
-    """The items of a conversation, a list, or a dict with `messages`; everything else is one item.
+    """The items of a conversation, a list, or the `messages` of a dict; everything else is one item.
 
-    What such a dict holds beside its messages is one more item, where there is text in it.
+    What such a dict holds beside its messages stays unjudged: in a graph's state those are ids, settings and results,
+    which questions about a message take for attacks.
     """
     match input:
         case StringPromptValue():
@@ -51,7 +52,8 @@ def take_apart(input: Any) -> Parts:
         case PromptValue():
             return _listed(input, input.to_messages(), lambda items: ChatPromptValue(messages=items))
         case {"messages": [*messages]}:
-            return _beside_messages(input, _listed(input["messages"], messages, _like(input["messages"])))
+            like = _like(input["messages"])
+            return _listed(input, messages, lambda items: {**input, "messages": like(items)})
         case [*items] if not _is_content(items):
             return _listed(input, items, _like(input))
         case _:
@@ -69,7 +71,8 @@ def item_state(item: Item) -> Any:
     if role is None or not isinstance(state, dict):
         return state
     # A tool's name is the developer's; a person's may say anything.
-    read = {"content", "role", "id", "tool_call_id", *(["name"] if role == "tool" else [])}
+    ids = [key for key in ("id", "tool_call_id") if " " not in str(state.get(key))]
+    read = {"content", "role", *ids, *(["name"] if role == "tool" else [])}
     if isinstance(item, Mapping) and "role" not in item:
         read.add("type")
     return state["content"] if state.keys() <= read else state
@@ -124,22 +127,6 @@ def _listed(input: Any, items: Sequence[Any], rebuild: Callable[[list[Any]], Any
         return rebuild([found.get(place, item) for place, item in enumerate(items)])
 
     return Parts(input, [items[place] for place in places], [*places], with_changed)
-
-
-def _beside_messages(input: Mapping[str, Any], listed: Parts) -> Parts:
-    """The parts of a dict: of its messages, which are taken apart already, and all the rest of it as one."""
-    rest = {key: value for key, value in input.items() if key != "messages"}
-    try:
-        if not _holds_text(rest):
-            return replace(listed, input=input, rebuild=lambda items: {**input, "messages": listed.rebuild(items)})
-    except RecursionError:  # it contains itself; the run of its judging shows it
-        pass
-
-    def with_changed(changed: list[Any]) -> Any:
-        *messages, rest = changed
-        return {**input, **rest, "messages": listed.with_items(messages)}
-
-    return Parts(input, [*listed.items, rest], [*listed.positions, None], with_changed)
 
 
 def _like(value: Any) -> Callable[[list[Any]], Any]:

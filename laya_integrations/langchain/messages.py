@@ -65,6 +65,14 @@ ROLE_NAMES = {
 }
 """What prompts and chat models accept as a message's role, or as its `type`, with laya's name for it."""
 
+_MESSAGE_KEYS = frozenset(
+    (
+        *("type", "content", "name", "id", "tool_call_id", "tool_calls", "invalid_tool_calls", "artifact", "status"),
+        *("additional_kwargs", "response_metadata", "usage_metadata", "example"),
+    )
+)
+"""Keys of LangChain's own messages as dicts; a record of the user's that has a type and a content has others."""
+
 _PLAIN = (date, time, timedelta, Decimal, UUID)
 """Values in dicts and dataclasses that JSON lacks and everybody writes the same way."""
 
@@ -86,14 +94,16 @@ def state_of(value: Any) -> Any:
 def message_role(item: Any) -> str | None:
     """The role of a message in any form that chat models take; None for what is no message.
 
-    The forms: an object, a dict with `content` and a `role` or, in its place, a `type`, and a tuple of role and
-    content.
+    The forms: an object, a dict with `content` and a `role`, or with a `type` in its place and nothing that LangChain's
+    messages lack, and a tuple of role and content.
     """
     match item:
         case BaseMessage():
             return _role(item)
-        case {"role": role, "content": _} | {"type": role, "content": _}:
-            return ROLE_NAMES.get(role) if isinstance(role, str) else None
+        case {"role": str(role), "content": _}:
+            return ROLE_NAMES.get(role)
+        case {"type": str(role), "content": _} if item.keys() <= _MESSAGE_KEYS:
+            return ROLE_NAMES.get(role)
         case (str(role), str() | list()) if isinstance(item, tuple):
             return ROLE_NAMES.get(role)
         case _:
@@ -128,7 +138,7 @@ def _message_state(message: BaseMessage) -> dict[str, Any]:
     state: dict[str, Any] = {"role": _role(message)}
     if message.name:
         state["name"] = message.name
-    state["content"] = content_text(message.content)
+    state["content"] = _content_text(message.content)
     if isinstance(message, AIMessage) and message.tool_calls:
         state["tool_calls"] = [{"name": call["name"], "args": _state(call["args"])} for call in message.tool_calls]
     return state
@@ -166,13 +176,13 @@ def _holds_messages(value: Any) -> bool:
 def _mapping_state(value: Mapping[Any, Any]) -> dict[Any, Any]:
     state = {key: _state(item) for key, item in value.items()}
     if is_message_content(value.get("content")) and ("role" in value or message_role(value) is not None):
-        state["content"] = content_text(value["content"])
+        state["content"] = _content_text(value["content"])
     return state
 
 
 def _list_state(values: Sequence[Any]) -> Any:
     if is_content(values):
-        return content_text(values)
+        return _content_text(values)
     return [_item_state(item) for item in values if not isinstance(item, RemoveMessage)]
 
 
@@ -180,5 +190,9 @@ def _item_state(item: Any) -> Any:
     if isinstance(item, tuple) and (role := message_role(item)) is not None:
         content = item[1]
         is_read = isinstance(content, str) or is_message_content(content)
-        return {"role": role, "content": content_text(content) if is_read else _state(content)}
+        return {"role": role, "content": _content_text(content) if is_read else _state(content)}
     return _state(item)
+
+
+def _content_text(content: Any) -> str:
+    return content_text(content, _state)

@@ -67,7 +67,7 @@ class LayaToolSelectorMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """
         refuse_positional(self, args)
         super().__init__()
-        if type(max_tools) is not int:
+        if isinstance(max_tools, bool) or not hasattr(max_tools, "__index__"):
             raise TypeError(f"max_tools must be a whole number, got {type(max_tools).__name__}")
         if max_tools < 1:
             raise ValueError(f"max_tools must be at least 1, got {max_tools}")

@@ -78,15 +78,17 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
 
         Raises TypeError for what is no list of nodes, and ValueError where a result lacks an answer.
         """
-        asked = self._asked(nodes)
+        listed = listed_of(BaseNode, nodes, "nodes", "a node")
+        asked = self._asked(listed)
         decisions = self._asking().many([text for _, text in asked])
-        return self._metadata(nodes, [index for index, _ in asked], decisions)
+        return self._metadata(len(listed), [index for index, _ in asked], decisions)
 
     async def aextract(self, nodes: Sequence[BaseNode]) -> list[dict[str, Any]]:
         """`extract`, off the event loop."""
-        asked = self._asked(nodes)
+        listed = listed_of(BaseNode, nodes, "nodes", "a node")
+        asked = self._asked(listed)
         decisions = await self._asking().amany([text for _, text in asked])
-        return self._metadata(nodes, [index for index, _ in asked], decisions)
+        return self._metadata(len(listed), [index for index, _ in asked], decisions)
 
     def process_nodes(
         self,
@@ -114,15 +116,13 @@ class LayaMetadataExtractor(ComponentFields, BaseExtractor):
         """Each node that has a text, by its index."""
         texts = [
             (index, node.get_content(metadata_mode=self.metadata_mode))
-            for index, node in enumerate(listed_of(BaseNode, nodes, "nodes", "a node"))
+            for index, node in enumerate(nodes)
             if isinstance(node, TextNode) or not self.is_text_node_only
         ]
         return [(index, text) for index, text in texts if text.strip()]
 
-    def _metadata(
-        self, nodes: Sequence[BaseNode], indexes: Sequence[int], decisions: Sequence[Decision]
-    ) -> list[dict[str, Any]]:
-        metadata: list[dict[str, Any]] = [{} for _ in nodes]
+    def _metadata(self, count: int, indexes: Sequence[int], decisions: Sequence[Decision]) -> list[dict[str, Any]]:
+        metadata: list[dict[str, Any]] = [{} for _ in range(count)]
         for index, decision in zip(indexes, decisions, strict=True):
             metadata[index] = self._fields(decision)
         return metadata

@@ -153,18 +153,33 @@ def test_what_contains_itself_does_not_pass(agent: Any) -> None:
         assert passed == GOOD and isinstance(refused, GuardrailError) and refused.failure is not None
 
 
-def test_what_lies_beside_messages_is_judged(agent: Any) -> None:
-    """It is what a prompt with a placeholder for messages gets; a graph's counters are none of it."""
+def test_what_lies_beside_messages_is_left_alone(agent: Any) -> None:
+    """A graph's state holds ids and results; they come back as they were, whatever they are."""
     guardrail = make_guardrail(agent, action="filter")
-    given = {"messages": [HumanMessage(GOOD)], "question": BAD}
-    assert guardrail.invoke(given) == {"messages": [HumanMessage(GOOD)], "question": "[removed]"}
-    with pytest.raises(GuardrailError) as raised:
-        make_guardrail(agent).invoke(given)
-    assert [violation.position for violation in raised.value.violations] == [None]
-    endless: dict[str, Any] = {"messages": [HumanMessage(GOOD)]}
+    rest = {"question": BAD, "role": "user", "content": BAD, "llm": object(), "user_id": "u_1"}
+    given = {"messages": (HumanMessage(BAD),), **rest}
+    assert guardrail.invoke(given) == {"messages": (HumanMessage("[removed]"),), **rest}
+    untouched = {"messages": [HumanMessage(GOOD)], **rest}
+    assert guardrail.invoke(untouched) is untouched
+
+
+def test_a_record_with_a_type_is_no_message(agent: Any) -> None:
+    """One that has more than a message has is judged, and keeps what isn't text."""
+    guardrail = make_guardrail(agent, action="filter")
+    records = [{"type": "system", "content": BAD, "level": "info"}, {"type": "tool", "content": BAD, "price": 3}]
+    assert guardrail.invoke(records) == [
+        {"type": "[removed]", "content": "[removed]", "level": "[removed]"},
+        {"type": "[removed]", "content": "[removed]", "price": 3},
+    ]
+
+
+def test_a_tool_result_that_contains_itself_fails_alone(agent: Any) -> None:
+    """The others of the batch are judged."""
+    endless: dict[str, Any] = {}
     endless["self"] = endless
-    passed, refused = make_guardrail(agent).batch([GOOD, endless], return_exceptions=True)
-    assert passed == GOOD and isinstance(refused, GuardrailError) and refused.failure is not None
+    given = [{"type": "tool_result", "content": endless}, {"type": "text", "text": GOOD}]
+    passed, refused = make_guardrail(agent).batch([GOOD, given], return_exceptions=True)
+    assert passed == GOOD and isinstance(refused, GuardrailError)
 
 
 @pytest.mark.parametrize("kind", [HumanMessage, lambda content: ToolMessage(content, tool_call_id="1")])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -200,7 +201,42 @@ def test_records_of_images_are_the_users_own(records: Any) -> None:
 def test_every_block_is_read_for_its_text(block: Any, read: str) -> None:
     """Also a provider's own and an unknown one; media, addresses and ids are no text."""
     assert state_of(HumanMessage([block]))["content"] == read
-    assert state_of(ToolMessage([block, "end"], tool_call_id="1"))["content"] == (f"{read}\nend" if read else "end")
+    lines = state_of(ToolMessage([block, "end"], tool_call_id="1"))["content"].split("\n")
+    assert sorted(lines) == sorted([*read.split("\n"), "end"] if read else ["end"])
+
+
+LONG = "iVBORw0KGgo" * 40
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "image_generation_call", "id": "ig", "result": LONG},
+        {"type": "mcp_list_tools", "tools": [{"name": "find", "description": "Find a thing."}]},
+        {"type": "reasoning_content", "reasoning_content": {"text": "a thought", "signature": "s"}},
+        {"type": "unheard_of", "extras": {"why": "a note"}, "index": "lc_0", "images": [LONG], "held": {"file": LONG}},
+        {"type": "unheard_of", "value": "data:image/png; base64,iVBO"},
+    ],
+)
+def test_files_thoughts_and_lists_of_tools_are_not_read(block: Any) -> None:
+    """Whatever key a file has; what is said beside them is read."""
+    assert state_of([HumanMessage([block, {"type": "text", "text": "a cat"}])])[0]["content"].strip() == "a cat"
+
+
+def test_what_unknown_blocks_hold_comes_last() -> None:
+    """A long text loses its end, and that is to be the least known; the rest keeps its order."""
+    document = {"type": "document", "source": {"type": "text", "data": "first"}}
+    blocks = [{"type": "unheard_of", "words": "last"}, document, {"text": "second"}, {"type": "text", "text": "third"}]
+    assert state_of(HumanMessage(blocks))["content"] == "first\nsecond\nthird\nlast"
+
+
+def test_a_tool_result_has_the_json_of_everything_else() -> None:
+    """Messages, times and dataclasses in it too, but no files."""
+    content = {"said": HumanMessage("hi"), "at": datetime(2024, 1, 1), "file": LONG}
+    assert json.loads(state_of([{"type": "tool_result", "content": content}])) == {
+        "said": {"role": "user", "content": "hi"},
+        "at": "2024-01-01T00:00:00",
+    }
 
 
 def test_pydantic_objects_are_their_json() -> None:

@@ -25,6 +25,7 @@ from laya_integrations.langchain._violations import ViolationRule, violation_pro
 NOUL = {"type": "noul", "instructions": "?"}
 SCORE = {"type": "score", "instructions": "?", "criteria": ["polite", "blunt", "rude", "abusive"]}
 CHOICE = {"type": "choice", "instructions": "?", "criteria": {"fine": None, "hate": "hatred", "spam": "adverts"}}
+RECORDS = [{"type": "document", "source": {"file": "a"}, "body": "b"}, {"type": "system", "content": "c", "level": 1}]
 CALL = {"name": "pay", "args": {"sum": 9}, "id": "c1", "type": "tool_call"}
 
 
@@ -169,13 +170,9 @@ def test_the_error_survives_a_pickle() -> None:
         ),
         ([("system", "rules"), ("user", "a"), {"role": "developer", "content": "x"}, "b"], ["a", "b"], [1, 3]),
         (ChatPromptValue(messages=[SystemMessage("rules"), HumanMessage("a")]), ["a"], [1]),
-        (
-            {"messages": [AIMessage("a")], "question": "q", "count": 1},
-            ["a", {"question": "q", "count": 1}],
-            [0, None],
-        ),
-        ({"messages": [AIMessage("a")], "count": 1, "todos": [], "done": None}, ["a"], [0]),
-        ({"messages": (), "question": "q"}, [{"question": "q"}], [None]),
+        ({"messages": [AIMessage("a")], "question": "q", "count": 1}, ["a"], [0]),
+        ({"messages": (), "question": "q"}, [], []),
+        (RECORDS, RECORDS, [0, 1]),
         (
             [
                 {"type": "system", "content": "rules"},
@@ -271,10 +268,8 @@ def test_a_dict_is_put_together_as_it_was() -> None:
     given = {"question": "bad", "messages": (HumanMessage("bad"), SystemMessage("rules")), "count": 3}
     parts = take_apart(given)
     changed = parts.with_items([replaced(item, "X") for item in parts.items])
-    assert changed == {"question": "X", "messages": (HumanMessage("X"), SystemMessage("rules")), "count": 3}
-    assert [*changed] == [*given] and given["question"] == "bad"
-    marked = parts.with_items([parts.items[0], annotated(parts.items[1], {"n": 1})])
-    assert marked == {**given, "laya_guardrail": {"n": 1}} and marked["messages"] is given["messages"]
+    assert changed == {"question": "bad", "messages": (HumanMessage("X"), SystemMessage("rules")), "count": 3}
+    assert [*changed] == [*given]
 
 
 def test_what_has_no_text_to_replace_is_refused() -> None:
