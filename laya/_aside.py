@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from laya._exit import wait_at_exit
 from laya._forks import in_forked_child
-from laya._threads import Threads, serve
 
 T = TypeVar("T")
 
 _THREADS = min(32, (os.cpu_count() or 1) + 4)
-"""Threads for all async calls of the process together, and some more while hooks take long; a call that waits for a
-shared pass holds none."""
+"""Threads for all async calls of the process together; a call that waits for a shared pass holds none."""
 _GRACE_S = 0.1
 """How long a cancelled task waits for its contexts to be closed; after that they are closed behind its back."""
 
@@ -35,7 +33,7 @@ class Aside:
         self.cancelled = False
         """Whether the call's task was cancelled; a part that runs on may look."""
         outer = _turn.get()
-        # A hook that waits for this call holds a thread: with one more for itself it waits for no other call.
+        # A hook that waits for this call holds a thread of the pool: with one more for itself it can't be starved.
         self._nested = outer is not None and outer.running
         self._turn = _Turn()
         self.context.run(_turn.set, self._turn)
@@ -75,12 +73,12 @@ class Aside:
 
     def _submit(self, part: Callable[[], T], skippable: bool) -> Future[T]:
         try:
-            return _threads.submit(part, at_once=self._nested)
+            return (_in_new_thread if self._nested else _pool.submit)(part)
         except RuntimeError:  # the process ends, or has too many threads
             if skippable:
                 raise
             here: Future[T] = Future()
-            serve(here, part)
+            _serve(here, part)
             return here
 
 
@@ -143,7 +141,47 @@ def _closed(task: asyncio.Task[Any]) -> None:
         task.exception()
 
 
+class _Pool:
+    """The threads of all async calls, made at first use."""
+
+    def __init__(self) -> None:
+        self._making = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    def submit(self, function: Callable[[], T]) -> Future[T]:
+        """Run `function` in one of the threads, in turn."""
+        with self._making:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="laya-async")
+            future: Future[T] = Future()
+            try:
+                self._executor.submit(_serve, future, function)
+            except BaseException as error:
+                # The executor queues the part before it starts a thread: another one may run it now, or later.
+                if future.cancel() or not isinstance(error, Exception):
+                    raise
+            return future
+
+    def forget(self) -> None:
+        """Start anew at the next use: a forked child has the pool but not its threads."""
+        self.__init__()  # type: ignore[misc]
+
+
+def _in_new_thread(function: Callable[[], T]) -> Future[T]:
+    future: Future[T] = Future()
+    threading.Thread(target=_serve, args=(future, function), name="laya-async-nested").start()
+    return future
+
+
+def _serve(future: Future[T], function: Callable[[], T]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(function())
+    except BaseException as error:
+        future.set_exception(error)
+
+
 _turn: ContextVar[_Turn | None] = ContextVar("laya_aside_turn", default=None)
-_threads = Threads(_THREADS, "laya-async")
-in_forked_child(_threads.forget)
-wait_at_exit(_threads.finish)
+_pool = _Pool()
+in_forked_child(_pool.forget)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import atexit
+import os
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from laya._forks import in_forked_child
 from laya.errors import LayaError
 
+_INTERRUPTED = 130
+"""The exit status that shells give a process which Ctrl-C ended."""
 _POLL_S = 0.005
 _HELD_S = 2.0
 """How long a thread that comes too late is held. Nearly always the process is gone by then, and nobody is told."""
@@ -44,6 +48,11 @@ class NativeCode:
                 self._inside.remove(thread)
         _hold_back()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether only the main thread may go in any more."""
+        return self._closed
+
     def close(self) -> None:
         """Let no other thread in any more, and wait until those that are inside have come out.
 
@@ -63,33 +72,23 @@ class NativeCode:
 
 native_code = NativeCode()
 
-awaited = threading.local()
-"""Has `at_exit` in threads that the end of the process waits for: those are told at once that it has come."""
-
 
 def _hold_back() -> None:
     """Keep a thread that is none of the process's concern until that is gone; after a while, tell it."""
-    if not hasattr(awaited, "at_exit"):
-        # Not for ever: something that runs at exit may join the thread.
-        time.sleep(_HELD_S)
+    # Not for ever: something that runs at exit may join the thread.
+    time.sleep(_HELD_S)
     raise LayaError("the process is about to end, and nothing is computed any more; end your threads before that")
-
-
-def wait_at_exit(wait: Callable[[], None]) -> None:
-    """Have the end of the process call `wait` once native code is closed, so that what computes ends soon."""
-    _waits.append(wait)
-
-
-_waits: list[Callable[[], None]] = []
 
 
 def _at_exit() -> None:
     try:
         native_code.close()
-        for wait in _waits:
-            wait()
     except KeyboardInterrupt:
-        return
+        # The interpreter can't go down around whoever is still inside.
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(_INTERRUPTED)
 
 
 atexit.register(_at_exit)

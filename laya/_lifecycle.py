@@ -14,7 +14,6 @@ from typing import Any
 from laya._forks import in_forked_child
 from laya._pipeline.confidence import ConfidenceGate
 from laya._rewrites import Rewrites
-from laya._threads import waiting
 from laya.hooks import HookRegistry, PredictContext, aggregate_usage, compose_hooks, dispatch, normalise_hooks
 from laya.hooks._dispatch import check_timeout, warn_of_failure
 
@@ -96,15 +95,14 @@ class Lifecycle:
     def emit(self, event: str, ctx: PredictContext) -> None:
         """Call one event on every hook."""
         if self.hooks:
-            with waiting():  # for whatever a hook waits for, also another call
-                dispatch(
-                    self.hooks,
-                    event,
-                    ctx,
-                    raise_errors=self.policy.raise_errors,
-                    lock=self.policy.lock,
-                    timeout=self.policy.timeout,
-                )
+            dispatch(
+                self.hooks,
+                event,
+                ctx,
+                raise_errors=self.policy.raise_errors,
+                lock=self.policy.lock,
+                timeout=self.policy.timeout,
+            )
 
     def _emit_checked(self, event: str, ctx: PredictContext) -> None:
         """Call one event on every hook; what they leave that no call can go on with is a failure of theirs."""

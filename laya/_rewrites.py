@@ -18,8 +18,8 @@ class Rewrites:
     """A context as it is before the hooks of one event, and what they may make of it.
 
     A start hook may leave other states, and results, of which there are as many as states, or a single one for the
-    whole call. An end hook may leave other results, as many as there were or as a start hook may. A call of one state
-    (`single`) keeps one state and has one result.
+    whole call. An end hook may leave as many results as there were or more, or one for each state that it leaves. A
+    call of one state (`single`) keeps one state and has one result.
     """
 
     def __init__(self, ctx: PredictContext, event: str, single: bool) -> None:
@@ -61,19 +61,27 @@ class Rewrites:
         if not isinstance(results, list | tuple):
             return f"set ctx.results to {_named(results)}; {_RESULTS}"
         for index, result in enumerate(results):
-            if not isinstance(result, Mapping):
+            if type(result) is not dict and not self._may_be(result):
                 return f"set ctx.results[{index}] to {_named(result)}; {_RESULTS}"
-        states = self._count()
-        before = 1 if self._kept_results is None else len(self._kept_results)
-        allowed = {1} if self._single else {1, states, before}
-        if len(results) not in allowed:
+        if self._single and len(results) != 1:
+            return f"left {len(results)} results for one state; {_RESULTS}"
+        if not self._single and not self._may_be_as_many(len(results)):
+            states = count_states(self._kept_states)
             return f"left {len(results)} results for {states} states; {_RESULTS}, or a single one for the whole call"
         return None
 
-    def _count(self) -> int:
-        if self._single:
-            return 1
-        return count_states(self._ctx.states if self._event == "on_predict_start" else self._kept_states)
+    def _may_be_as_many(self, count: int) -> bool:
+        """Whether a batch may have so many results: at the end more, if a hook put back what it had set aside."""
+        if self._event == "on_predict_end" and self._kept_results is not None and count >= len(self._kept_results):
+            return True
+        # States as `skip` counted them, or as they are by now: a hook may have redacted or merged them since.
+        return count in (1, count_states(self._kept_states), count_states(self._ctx.states))
+
+    def _may_be(self, result: object) -> bool:
+        """Whether it may be a result: usage is read of those of a start hook; an end hook's may be of any form."""
+        if self._event == "on_predict_start":
+            return isinstance(result, Mapping)
+        return not isinstance(result, str | int | float | None)
 
 
 def _copied(value: Any) -> Any:

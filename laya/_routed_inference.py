@@ -12,7 +12,6 @@ from laya._agent_calls import AsyncAgent, AsyncPredict, Predict
 from laya._inference import Wait
 from laya._lowering import lower_questions
 from laya._requests import group_contexts
-from laya._threads import waiting
 from laya.errors import StateError
 from laya.hooks import PredictContext
 
@@ -57,8 +56,7 @@ class RoutedInference:
     def ask(self, pending: list[PredictContext]) -> list[Wait]:
         """The calls of an agent that can be awaited; any other is asked at once."""
         if self.apredict is None or not isinstance(self.agent, AsyncAgent):
-            with waiting():  # for whatever somebody else's agent waits for
-                self.infer(pending)
+            self.infer(pending)
             return []
         return [partial(self._await, self.apredict, group) for group in group_contexts(pending, self.languages)]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
+from laya._exit import native_code
 from laya._forks import in_forked_child
 from laya._numbers import as_float
 from laya.errors import LayaError, OptionError
@@ -78,6 +79,8 @@ class SharedPasses:
 
     def _wake_worker(self) -> bool:
         """See to it that a worker takes what waits; False where this process may start no thread."""
+        if native_code.is_closed:  # a worker would be held back; the main thread may still compute itself
+            return False
         # The thread itself says whether there is one: no interruption can leave behind a flag that is wrong.
         if self._worker is not None and self._worker.is_alive():
             if len(self._waiting) == 1 or self._is_full():

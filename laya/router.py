@@ -31,7 +31,6 @@ from laya._lowering import lower_questions
 from laya._requests import Request, parse_requests
 from laya._routed_inference import RoutedInference
 from laya._routing.rules import RouteDecision, route
-from laya._threads import waiting
 from laya.errors import LayaError, OptionError
 from laya.hooks import PredictContext
 
@@ -379,19 +378,18 @@ class Router(HookedRuntime):
 
     def _decide(self, request: Request, ctx: PredictContext, lifecycle: Lifecycle) -> RouteDecision:
         """Route a request; `ctx` is for the `on_route` hooks, which may replace its decision."""
-        with waiting():  # for whatever a caller's lang_guess waits for
-            decision = route(
-                request.state,
-                request.questions,
-                catalog=self._catalog,
-                model=request.model,
-                task=request.task,
-                lang=request.lang,
-                lang_guess=request.lang_guess,
-                default_guess=self._lang_guess,
-                default=self._default,
-                auto_task_detection=self._auto_task_detection,
-            )
+        decision = route(
+            request.state,
+            request.questions,
+            catalog=self._catalog,
+            model=request.model,
+            task=request.task,
+            lang=request.lang,
+            lang_guess=request.lang_guess,
+            default_guess=self._lang_guess,
+            default=self._default,
+            auto_task_detection=self._auto_task_detection,
+        )
         ctx.decision = RouteDecision(decision)
         lifecycle.emit("on_route", ctx)
         return self._resolved(ctx.decision, decision)

@@ -46,6 +46,10 @@ class _GuardedContext(PredictContext):
 
     __qualname__ = PredictContext.__qualname__
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A copy, and what another process gets, is nobody's late hook's."""
+        return _unguarded, (), self.__dict__
+
     def __setattr__(self, name: str, value: Any) -> None:
         for attempt in _attempts.get():
             if attempt.given_up and attempt.ctx is self:
@@ -56,3 +60,7 @@ class _GuardedContext(PredictContext):
                     event=event,
                 )
         super().__setattr__(name, value)
+
+
+def _unguarded() -> PredictContext:
+    return PredictContext.__new__(PredictContext)

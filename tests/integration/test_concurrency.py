@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import laya
-from laya import Agent, PredictContext, Router, _threads, hooks
+from laya import Agent, PredictContext, Router, hooks
 from laya._aside import _THREADS
 from laya.errors import LayaError, OptionError, QuestionError, StateError
 from laya.hooks import run_coroutine_sync
@@ -544,11 +544,8 @@ class TestTasks:
         assert gate.rows == [1]
         assert list(hook.events.values()) == [["start", "error", "end"]]
 
-    async def test_a_task_that_never_got_a_thread_starts_nothing(
-        self, plain: Agent, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_a_task_that_never_got_a_thread_starts_nothing(self, plain: Agent) -> None:
         """Cancelled in the queue."""
-        monkeypatch.setattr(_threads, "_PATIENCE_S", 60.0)  # these hooks would soon be taken for stuck
         back = threading.Event()
         blocking = Recorder(start=lambda ctx: back.wait(30))
         busy = [asyncio.create_task(plain.apredict("a", CHURN, hooks=blocking)) for _ in range(_THREADS)]

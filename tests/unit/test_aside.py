@@ -5,28 +5,23 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
 from laya import _aside
-from laya._aside import _THREADS, Aside
-from laya._threads import Threads
-from laya.hooks import PredictContext
-from laya.testing import FakeRunner
-
-QUESTIONS = {"urgent": {"type": "noul", "instructions": "Is it urgent?"}}
+from laya._aside import Aside
 
 
 @pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Threads]:
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A pool without threads, in place of the one of the process."""
-    pool = Threads(_THREADS, "test-aside")
-    monkeypatch.setattr(_aside, "_threads", pool)
+    pool = _aside._Pool()
+    monkeypatch.setattr(_aside, "_pool", pool)
     yield pool
-    pool.finish()
+    if pool._executor is not None:
+        pool._executor.shutdown()
 
 
 @pytest.fixture
@@ -39,7 +34,7 @@ def no_more_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return lambda: monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
-async def test_a_part_whose_thread_can_not_start_never_runs(pool: Threads, no_more_threads: Callable[[], None]) -> None:
+async def test_a_part_whose_thread_can_not_start_never_runs(pool: Any, no_more_threads: Callable[[], None]) -> None:
     """The caller has its error; nobody would end what a part begins after that."""
     back = threading.Event()
     ran: list[str] = []
@@ -50,11 +45,11 @@ async def test_a_part_whose_thread_can_not_start_never_runs(pool: Threads, no_mo
         await Aside()(lambda: ran.append("second"))
     back.set()
     assert await busy
-    pool.finish()
+    pool._executor.shutdown()
     assert ran == []
 
 
-async def test_what_must_end_a_call_runs_without_a_thread(pool: Threads, no_more_threads: Callable[[], None]) -> None:
+async def test_what_must_end_a_call_runs_without_a_thread(pool: Any, no_more_threads: Callable[[], None]) -> None:
     """Rather here, on the loop, than never; and with its error."""
     no_more_threads()
     threads: list[threading.Thread] = []
@@ -64,30 +59,13 @@ async def test_what_must_end_a_call_runs_without_a_thread(pool: Threads, no_more
         await Aside().surely(lambda: (_ for _ in ()).throw(LookupError("end")))
 
 
-async def test_hooks_may_wait_for_calls_that_others_make(pool: Threads) -> None:
-    """More at once than there are threads, for calls that can't be known for theirs: an application's own worker
-    makes them, on the loop and in its own context."""
-    helper, todo = FakeRunner(), asyncio.Queue[tuple[Any, Future[Any]]]()
-    loop = asyncio.get_running_loop()
+async def test_a_part_that_another_thread_took_counts_as_begun(pool: Any) -> None:
+    """It can run before the executor finds that it can start no thread."""
 
-    def tell(done: Future[Any], task: asyncio.Task[Any]) -> None:
-        done.set_result(task.result())
+    class Late(ThreadPoolExecutor):
+        def submit(self, *args: Any, **options: Any) -> Any:
+            super().submit(*args, **options).result()
+            raise RuntimeError("can't start new thread")
 
-    async def work() -> None:
-        answering = set()
-        while True:
-            state, done = await todo.get()
-            task = asyncio.create_task(helper.apredict(state, QUESTIONS))
-            task.add_done_callback(partial(tell, done))
-            answering.add(task)
-
-    def enrich(ctx: PredictContext) -> None:
-        done: Future[Any] = Future()
-        loop.call_soon_threadsafe(todo.put_nowait, (ctx.states[0], done))
-        ctx.states = [done.result(30)["model"]]
-
-    worker = asyncio.create_task(work())
-    agent, count = FakeRunner(on_predict_start=enrich), 2 * _THREADS
-    calls = asyncio.gather(*(agent.apredict(f"state {index}", QUESTIONS) for index in range(count)))
-    assert len(await asyncio.wait_for(calls, 25)) == count
-    worker.cancel()
+    pool._executor = Late(1)
+    assert await Aside()(lambda: "done") == "done"

@@ -22,18 +22,15 @@ from laya.errors import LayaError
 class Inside:
     """A thread that is in native code until it is let go, or was refused."""
 
-    def __init__(self, code: NativeCode, lock: Any = None, awaited: bool = False) -> None:
+    def __init__(self, code: NativeCode, lock: Any = None) -> None:
         self.code = code
         self.lock = RLock() if lock is None else lock
-        self.awaited = awaited
         self.entered, self.go = threading.Event(), threading.Event()
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
     def _run(self) -> None:
-        if self.awaited:
-            _exit.awaited.at_exit = True
         try:
             with self.code.turn(self.lock), self.code.turn(RLock()):
                 self.entered.set()
@@ -48,7 +45,7 @@ class Inside:
 
 
 def test_the_end_waits_for_who_is_inside_and_lets_nobody_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who comes late is held for a while, silently, and then told; who is waited for is told at once."""
+    """Who comes late is held for a while, silently, and then told."""
     monkeypatch.setattr(_exit, "_HELD_S", 0.3)
     code = NativeCode()
     inside = Inside(code)
@@ -57,14 +54,14 @@ def test_the_end_waits_for_who_is_inside_and_lets_nobody_in(monkeypatch: pytest.
     closing.start()
     closing.join(0.05)
     assert closing.is_alive()
-    awaited, late = Inside(code, awaited=True), Inside(code)
-    awaited.end()
+    late = Inside(code)
+    late.thread.join(0.05)
     assert late.thread.is_alive()
     inside.end()
     closing.join(30)
     assert not closing.is_alive()
     late.end()
-    assert [type(one.error) for one in (inside, awaited, late)] == [type(None), LayaError, LayaError]
+    assert [type(one.error) for one in (inside, late)] == [type(None), LayaError]
     assert not late.entered.is_set()
     assert "about to end" in str(late.error)
 
@@ -95,7 +92,9 @@ def test_an_interrupt_ends_the_wait() -> None:
     """A pass that takes very long is given up by Ctrl-C, quietly."""
     script = """
         import signal, threading, time
+        import numpy as np
         from laya._exit import native_code
+        x = np.ones((1500, 1500))
 
         # A shell starts its background jobs deaf to it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -103,7 +102,8 @@ def test_an_interrupt_ends_the_wait() -> None:
         def compute():
             with native_code.turn(threading.Lock()):
                 print("in", flush=True)
-                time.sleep(60)
+                while True:
+                    x @ x
 
         threading.Thread(target=compute, daemon=True).start()
         time.sleep(0.2)
@@ -117,17 +117,15 @@ def test_an_interrupt_ends_the_wait() -> None:
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=20) == ("", "")
-    assert process.returncode == 0
+    assert process.returncode == 130
 
 
 def test_no_thread_takes_the_process_down(checkpoints: Path) -> None:
-    """Not one with a call, nor one of shared passes, nor a hook that overran, nor one of an abandoned async call;
-    all of them compute when the main thread ends."""
+    """Not one with a call, nor one of shared passes, nor a hook that overran: all compute when the main thread ends."""
     script = """
-        import asyncio, contextlib, sys, threading, time, warnings
+        import sys, threading, time, warnings
         warnings.simplefilter("ignore")
         import laya
-        from laya import _exit
 
         def load(**options):
             return laya.load(sys.argv[1], device="cpu", **options)
@@ -135,30 +133,22 @@ def test_no_thread_takes_the_process_down(checkpoints: Path) -> None:
         questions = {"u": {"type": "noul", "instructions": "Urgent?"}}
         states = ["word " * 300] * 3000
         plain, shared = load(), load(batch_window_ms=1)
-        ended = []
 
         def in_turn():
             for state in states:
                 shared.predict(state, questions)
 
-        def on_a_loop():
-            call = plain.apredict_batch(states, questions, on_predict_end=lambda ctx: ended.append(ctx.error))
-            with contextlib.suppress(laya.errors.LayaError):
-                asyncio.run(call)
-
         def overrun(ctx):
             plain.predict_batch(states, questions)
 
-        for call in (in_turn, on_a_loop, lambda: plain.predict_batch(states, questions)):
+        for call in (in_turn, lambda: plain.predict_batch(states, questions)):
             threading.Thread(target=call, daemon=True).start()
         try:
             plain.predict("x", questions, on_predict_start=overrun, hooks_timeout=0.3)
         except TimeoutError:
             print("end", time.time(), flush=True)
-        _exit.wait_at_exit(lambda: print([type(error).__name__ for error in ended]))
     """
     command = [sys.executable, "-c", textwrap.dedent(script), str(checkpoints / "english")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    first, second = done.stdout.splitlines()
-    assert (first[:3], second, done.stderr, done.returncode) == ("end", "['LayaError']", "", 0)
-    assert time.time() - float(first[4:]) < 10
+    assert (done.stdout[:3], done.stderr, done.returncode) == ("end", "", 0)
+    assert time.time() - float(done.stdout[4:]) < 10

@@ -99,6 +99,8 @@ def refused(entry: str, event: str, hook: Callable[[PredictContext], Any], match
 @pytest.mark.parametrize("event", ["on_predict_start", "on_predict_end"])
 def test_results_that_are_none_are_refused(entry: str, event: str, odd: str) -> None:
     """Results are a list of dicts, one for each state, or a single one for the whole call."""
+    if (event, odd) == ("on_predict_end", "too_many") and entry in SEVERAL:
+        return  # an end hook may put back what was set aside
     refused(entry, event, sets(results=ODD_RESULTS[odd]), r"results.*use ctx\.skip\(\.\.\.\)")
 
 
@@ -160,6 +162,40 @@ def test_an_end_hook_may_replace_results(entry: str) -> None:
 
     for hook in (replace, collapse):
         assert (SINGLE | SEVERAL)[entry](on_predict_end=hook)
+
+
+def test_what_a_start_hook_set_aside_may_come_back() -> None:
+    """A cache answers some states of a batch, the model the others; with or without the states that were asked."""
+    asked = ["a", "b", "a"]
+
+    def unique(ctx: PredictContext) -> None:
+        ctx.states = sorted(set(ctx.states))
+
+    def merge(ctx: PredictContext) -> None:
+        known = dict(zip(sorted(set(asked)), ctx.results or (), strict=True))
+        ctx.results = [known[state] for state in asked]
+
+    def merge_with_states(ctx: PredictContext) -> None:
+        merge(ctx)
+        ctx.states = asked
+
+    def only_first(ctx: PredictContext) -> None:
+        ctx.states, ctx.results = ctx.states[:1], (ctx.results or [])[:1]
+
+    for end in (merge, merge_with_states):
+        results = FakeRunner().predict_batch(asked, QUESTIONS, on_predict_start=unique, on_predict_end=end)
+        assert len(results) == 3 and results[0] is results[2]
+    assert len(FakeRunner().predict_batch(asked, QUESTIONS, on_predict_end=only_first)) == 1
+
+
+def test_states_may_be_redacted_once_they_are_answered() -> None:
+    """`skip` has counted them."""
+
+    def answer(ctx: PredictContext) -> None:
+        ctx.skip([PAYLOAD] * 3)
+        ctx.states = []
+
+    assert len(FakeRunner().predict_batch(["a", "b", "c"], QUESTIONS, on_predict_start=answer)) == 3
 
 
 @ENTRIES

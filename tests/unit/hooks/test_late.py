@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import dataclasses
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -89,3 +92,14 @@ def test_a_late_hook_does_not_replace_the_answer_of_its_call() -> None:
     answer: Any = result["answers"]["urgent"]
     assert answer["noul"] == 0.97
     assert isinstance(hook.raised, HookError)
+
+
+def test_a_context_of_a_late_hook_is_pickled_like_any_other() -> None:
+    """Work is handed to other processes; what arrives there is nobody's late hook's."""
+    late = Late(lambda c: None)
+    ctx = PredictContext(states=["a"], questions=QUESTIONS)
+    overrun(late, ctx)
+    late.finish()
+    for twin in (pickle.loads(pickle.dumps(ctx)), copy.copy(ctx), dataclasses.replace(ctx)):
+        assert vars(twin) == vars(ctx)
+    assert type(pickle.loads(pickle.dumps(ctx))) is PredictContext
