@@ -27,22 +27,28 @@ def load_forward(
 ) -> TorchForward:
     """The network of a checkpoint on a device; `fast` takes the first narrow type that moves no answer too far.
 
-    Each type is loaded to be tried, one after the other, so that memory never holds two.
+    Types are tried one after the other, so that memory never holds two networks.
     """
 
-    def probabilities(precision: Precision) -> list[float]:
-        forward = TorchForward.load(files, config, device, precision, compile=False)
-        return sample_probabilities(Engine(tokenizer, forward, config))
+    def load(precision: Precision, compile: bool) -> TorchForward:
+        return TorchForward.load(files, config, device, precision, compile)
 
-    def stays_close(precision: Precision) -> bool:
-        try:
-            return furthest(probabilities(precision), exact) <= DRIFT
-        except CheckpointError:  # NaN, where a value is too large for the type
-            return False
+    def engine(forward: TorchForward) -> Engine:
+        return Engine(tokenizer, forward, config)
 
-    chosen = choose_precision(device, config.amp_dtype)
     narrow = narrow_precisions(device, config.amp_dtype) if fast else []
     if narrow:
-        exact = probabilities(Precision())
-        chosen = next(filter(stays_close, narrow), chosen)
-    return TorchForward.load(files, config, device, chosen, compile)
+        exact = sample_probabilities(engine(load(Precision(), compile=False)))
+    for precision in narrow:
+        forward = load(precision, compile=False)
+        if _stays_close(engine(forward), exact):
+            return load(precision, compile) if compile else forward
+        del forward
+    return load(choose_precision(device, config.amp_dtype), compile)
+
+
+def _stays_close(engine: Engine, exact: list[float]) -> bool:
+    try:
+        return furthest(sample_probabilities(engine), exact) <= DRIFT
+    except CheckpointError:  # NaN, where a value is too large for the type
+        return False

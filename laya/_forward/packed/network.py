@@ -63,8 +63,9 @@ class PackedNetwork:
 
     def compute(self, packed: PackedBatch, rows: Rows) -> tuple[Tensor, Tensor]:
         """The same from rows that lie end to end, and what looks at one row at a time."""
-        ids, positions, kinds, where, cls, options, slots, shown, *_ = (
-            torch.from_numpy(array).to(self._device) for array in packed
+        *on_device, _lengths, _reads = packed  # these two are the host's
+        ids, positions, kinds, where, cls, options, slots, shown = (
+            torch.from_numpy(array).to(self._device) for array in on_device
         )
         hidden = self._encoder(ids, positions, rows) + self._network.type_emb.weight[kinds]
         read = self._read(hidden, rows, where)
